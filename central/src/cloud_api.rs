@@ -23,21 +23,24 @@ mod limiter;
 mod metrics;
 pub mod oauth2;
 mod proxies;
+mod remembered;
 #[cfg(test)]
 pub(crate) mod testing;
 mod token_check;
 pub(crate) mod wait;
 
 pub use client::{
-    Client, Connection, ErrorDecoder, LimitFlags, Limits, Refusal, Request, Transport, http,
+    Client, Connection, ConnectionVariables, ErrorDecoder, LimitFlags, Limits, Refusal, Request,
+    Transport, http,
 };
 pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
 pub use json_file::{FileKey, JsonFile, KeyKind};
-pub use kind::Kind;
+pub use kind::{Kind, body};
 pub use lenient::{id_text, lenient, or_default, said};
 pub use limiter::Limiter;
 pub use metrics::Metrics;
 pub use proxies::Proxies;
+pub use remembered::Remembered;
 pub use token_check::TokenCheck;

@@ -12,10 +12,11 @@ use mooring_common::clear_text::is_exposed;
 use mooring_common::errors::with_causes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Certificate, Response, StatusCode, Url};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::credentials::{Secret, Tokens};
-use super::{CloudError, ErrorKind, Limiter, Metrics, Proxies, wait};
+use super::credentials::{Credentials, Secret, TokenVariables, Tokens};
+use super::{CloudError, Environment, ErrorKind, Limiter, Metrics, Proxies, id_text, wait};
 pub use request::Request;
 
 /// Nothing that a cloud says of a whole cluster is longer, in bytes.
@@ -68,6 +69,17 @@ pub struct Connection {
     pub proxies: Proxies,
     /// The authorities that are trusted, PEM. None: those of the system.
     pub authorities: Option<Vec<u8>>,
+}
+
+/// The variables that tell how a cloud is reached.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionVariables {
+    /// Those of the token.
+    pub token: TokenVariables,
+    /// For how long a request is waited for, and how long if there is no such variable.
+    pub timeout: (&'static str, Duration),
+    /// The path of a file with the authorities that are trusted, if there can be one.
+    pub authorities: Option<&'static str>,
 }
 
 /// How a cloud's answers are read that are not what was asked for.
@@ -133,6 +145,29 @@ pub struct Client {
 }
 
 impl Connection {
+    /// Reads how a cloud is reached whose address `base` reads. None: something is missing, which is a fault.
+    pub fn read(
+        env: &mut Environment<'_>,
+        variables: ConnectionVariables,
+        base: fn(&mut Environment<'_>) -> Option<Url>,
+    ) -> Option<Self> {
+        let (timeout_variable, default) = variables.timeout;
+        let credentials = Credentials::read(env, variables.token);
+        let base = base(env);
+        let authorities = variables.authorities;
+        let authorities = authorities.and_then(|variable| env.authorities(variable));
+        let timeout = env.timeout(timeout_variable, default);
+        let proxies = Proxies::read(env);
+        Some(Self {
+            base: base?,
+            credentials: Arc::new(credentials?),
+            timeout,
+            timeout_variable,
+            proxies,
+            authorities,
+        })
+    }
+
     fn transport(&self) -> Transport<'_> {
         Transport {
             timeout: self.timeout,
@@ -225,6 +260,20 @@ impl Client {
             Err(error) if error.is_not_found() => Ok(None),
             answer => answer.map(Some),
         }
+    }
+
+    /// [`Self::fetch`] of what is made by it: its ID.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless the answer tells the ID.
+    pub async fn make(&self, request: &Request) -> Result<String, CloudError> {
+        #[derive(Deserialize)]
+        struct Made {
+            #[serde(alias = "uuid", deserialize_with = "id_text")]
+            id: String,
+        }
+        let made: Made = self.fetch(request).await?;
+        Ok(made.id)
     }
 
     /// Sends a request whose answer has nothing to read, and must yet be the cloud's: somebody in

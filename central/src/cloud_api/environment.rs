@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use mooring_common::go_bool;
@@ -158,6 +159,31 @@ impl<'a> Environment<'a> {
                 default
             }
         }
+    }
+
+    /// Something that is written like this; a fault and None if it cannot be read.
+    pub fn parsed<T: FromStr>(&mut self, variable: &'static str, remedy: &str) -> Option<T> {
+        let text = self.text(variable)?;
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.fault(variable, Some(&text), remedy);
+        }
+        parsed
+    }
+
+    /// The authorities to trust, PEM, of the file that the variable names; a fault and None if it has none.
+    pub fn authorities(&mut self, variable: &'static str) -> Option<Vec<u8>> {
+        let path = self.text(variable)?;
+        let problem = match std::fs::read(&path) {
+            Ok(pem) => match reqwest::Certificate::from_pem_bundle(&pem) {
+                Ok(certificates) if !certificates.is_empty() => return Some(pem),
+                _ => "has no certificate in PEM form".to_owned(),
+            },
+            Err(error) => format!("cannot be read ({error})"),
+        };
+        let remedy = format!("{problem}; name a PEM file with the authorities to trust");
+        self.fault(variable, Some(&path), remedy);
+        None
     }
 
     /// A boolean, false if absent. What is none counts as false, as with the Go controllers, with a notice.

@@ -1,7 +1,8 @@
 //! Kinds of resources, and the requests about them.
 
 use reqwest::Method;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Request;
 
@@ -21,23 +22,49 @@ pub struct Kind {
     pub create: &'static str,
     /// What changing one is called.
     pub change: &'static str,
+    /// The method of that.
+    pub method: Method,
     /// What deleting one is called.
     pub delete: &'static str,
 }
 
-/// A [`Kind`] by what one and all of them are called, and where they are: `list_vpcs`, `get_vpc`.
+/// Defines [`Kind`]s, each by what one and all of them are called, and where they are: `get_vpc`, `list_vpcs`.
+/// One may be changed by another method than `PUT`, and that may be called otherwise.
 #[macro_export]
-macro_rules! resource_kind {
-    ($one:literal, $all:literal, $path:literal) => {
-        $crate::cloud_api::Kind {
-            path: $path,
-            list: concat!("list_", $all),
-            get: concat!("get_", $one),
-            create: concat!("create_", $one),
-            change: concat!("update_", $one),
-            delete: concat!("delete_", $one),
-        }
+macro_rules! resource_kinds {
+    ($($(#[$doc:meta])* $visible:vis $name:ident: $one:literal, $all:literal, $path:literal
+        $(, $method:ident $change:literal)?;)*) => {
+        $($(#[$doc])* $visible const $name: $crate::cloud_api::Kind = $crate::cloud_api::Kind {
+            $(method: reqwest::Method::$method, change: $change,)?
+            ..$crate::cloud_api::Kind {
+                path: $path,
+                list: concat!("list_", $all),
+                get: concat!("get_", $one),
+                create: concat!("create_", $one),
+                change: concat!("update_", $one),
+                method: reqwest::Method::PUT,
+                delete: concat!("delete_", $one),
+            }
+        };)*
     };
+}
+
+/// What a cloud is told of something: nothing of what is null.
+#[must_use]
+pub fn body(what: &impl Serialize) -> Value {
+    fn said(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|_, value| !value.is_null());
+                fields.values_mut().for_each(said);
+            }
+            Value::Array(values) => values.iter_mut().for_each(said),
+            _ => {}
+        }
+    }
+    let mut body = json!(what);
+    said(&mut body);
+    body
 }
 
 /// The requests about a kind. `of`: what they belong to.
@@ -69,7 +96,7 @@ impl Kind {
     #[must_use]
     pub fn change(&self, of: &[&str], id: &str, body: Value) -> Request {
         let path = format!("{}/{id}", self.path(of));
-        Request::new(self.change, Method::PUT, path).json(body)
+        Request::new(self.change, self.method.clone(), path).json(body)
     }
 
     /// The end of one.

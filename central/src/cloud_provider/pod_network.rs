@@ -38,6 +38,15 @@ impl std::fmt::Display for Route {
 /// All routes at one time: of each machine that can have any, the ranges that lead to it.
 pub type RouteTable = BTreeMap<ProviderId, Vec<IpNet>>;
 
+/// What a listing says.
+#[derive(Clone, Debug)]
+pub struct RouteListing {
+    /// When it was begun: what was written since does not show.
+    pub begun: Instant,
+    /// The routes.
+    pub table: RouteTable,
+}
+
 /// Why there can be no route, as things are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unroutable {
@@ -67,12 +76,12 @@ pub trait Routes: Send + Sync {
     /// The provider's name, which is the scheme of its machines' IDs.
     fn provider(&self) -> &'static str;
 
-    /// All routes, from a listing that was begun at `since` or later, and shows what was written through
-    /// here. `None`: from one as old as the cloud's configuration permits.
+    /// All routes, from a listing that was begun at `since` or later. `None`: from one as old as the cloud's
+    /// configuration permits.
     ///
     /// # Errors
     /// [`CloudError`] unless the listing is complete.
-    async fn list(&self, since: Option<Instant>) -> Result<RouteTable, CloudError>;
+    async fn list(&self, since: Option<Instant>) -> Result<RouteListing, CloudError>;
 
     /// Whether ranges of the family of this one can be written.
     fn can_write(&self, destination: &IpNet) -> bool;
@@ -80,13 +89,15 @@ pub trait Routes: Send + Sync {
     /// What to tell of a route that there cannot be, with what to do about it.
     fn explain(&self, route: &Route, why: Unroutable) -> String;
 
-    /// Makes a route; one that is there already is left as it is.
+    /// Makes a route; one that is there already is left as it is. Nothing else is written on the machine
+    /// meanwhile.
     ///
     /// # Errors
     /// [`RouteError`]
     async fn create(&self, route: &Route, may_write: MayWrite<'_>) -> Result<(), RouteError>;
 
-    /// Deletes a route; one that is gone already is left at that.
+    /// Deletes a route; one that is gone already is left at that. Nothing else is written on the machine
+    /// meanwhile.
     ///
     /// # Errors
     /// [`RouteError`]

@@ -11,8 +11,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kube::Client;
 use mooring_common::flags::{Flag, Reader};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use super::annotations::Annotation;
 use super::load_balancers::LoadBalancers;
 use super::pod_network::PodNetwork;
 use super::{ForeignPool, Instances};
-use crate::cloud_api::{Fault, LimitFlags, Limits, Metrics};
+use crate::cloud_api::{Client, Fault, LimitFlags, Limits, Metrics, TokenCheck};
 
 /// What a cloud registers.
 pub struct Registration {
@@ -102,6 +102,36 @@ pub struct Cloud {
     pub obstacle: Option<Obstacle>,
 }
 
+impl Cloud {
+    /// One that has nothing but these machines.
+    #[must_use]
+    pub fn of(instances: Arc<dyn Instances>) -> Self {
+        Self {
+            instances,
+            load_balancers: None,
+            networks: None,
+            pod_network: PodNetwork::default(),
+            background: None,
+            obstacle: None,
+        }
+    }
+
+    /// The replica is not ready while the token is refused, and ends if it is for good. `invalid` says so.
+    pub fn watch<C>(&mut self, check: &Arc<TokenCheck<C>>, invalid: &'static str)
+    where
+        C: AsRef<Client> + Send + Sync + 'static,
+    {
+        let (watched, asked) = (check.clone(), check.clone());
+        self.background = Some(Box::new(move |_| {
+            let refused = async move { watched.watch().await };
+            refused
+                .map(move |refusal| anyhow::Error::new(refusal).context(invalid))
+                .boxed()
+        }));
+        self.obstacle = Some(Box::new(move || asked.obstacle()));
+    }
+}
+
 /// What keeps this replica from being ready now, for a person. `None`: nothing does.
 pub type Obstacle = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
@@ -109,7 +139,8 @@ pub type Obstacle = Box<dyn Fn() -> Option<String> + Send + Sync>;
 pub type Networks = Arc<dyn Fn() -> ForeignPool + Send + Sync>;
 
 /// Makes a cloud's load balancers, which may be partly in the cluster. The text is this process' name.
-pub type MakeLoadBalancers = Box<dyn FnOnce(&Client, &str) -> Arc<dyn LoadBalancers> + Send + Sync>;
+pub type MakeLoadBalancers =
+    Box<dyn FnOnce(&kube::Client, &str) -> Arc<dyn LoadBalancers> + Send + Sync>;
 
 /// Runs until the token is cancelled; gives only what the process is to end with.
 pub type Background =

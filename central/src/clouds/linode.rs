@@ -22,13 +22,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Limits, Metrics};
 use crate::cloud_provider::{Machine, MachineSource};
-use api::Instance;
-pub use config::Config;
+use api::{INSTANCES, Instance};
+pub use config::{Config, Settings};
 use facts::Describe;
-pub use flags::{BackendSubnet, Flags, NodeBalancerFlags, NodeBalancerType, VpcChoice};
+pub use flags::{BackendSubnet, Flags, VpcChoice};
 pub use registration::REGISTRATION;
 use vpcs::{VpcAddresses, Vpcs};
 
@@ -52,7 +53,7 @@ const LISTINGS: Limits = Limits {
 #[derive(Debug)]
 pub struct Linode {
     client: Client,
-    tag: Option<String>,
+    settings: Settings,
     describe: Describe,
     vpcs: Vpcs,
 }
@@ -85,12 +86,12 @@ impl Linode {
         Ok(Arc::new(Self {
             client: client
                 .listing_limits(LISTINGS)
-                .logging_exchanges(config.flags.logs_exchanges),
-            tag: config.flags.tag,
+                .logging_exchanges(config.settings.flags.logs_exchanges),
             describe: Describe {
-                external_subnet: config.external_subnet,
+                external_subnet: config.settings.external_subnet,
             },
-            vpcs: Vpcs::new(config.flags.vpcs),
+            vpcs: Vpcs::new(config.settings.flags.vpcs.clone()),
+            settings: config.settings,
         }))
     }
 
@@ -98,10 +99,7 @@ impl Linode {
     /// change nothing.
     async fn describe(&self, instance: &Instance) -> Result<Machine, CloudError> {
         let vpcs = match self.vpcs.read(&self.client).await {
-            Ok(all) => Some(
-                all.and_then(|mut all| all.remove(&instance.id))
-                    .unwrap_or_default(),
-            ),
+            Ok(mut all) => Some(all.remove(&instance.id).unwrap_or_default()),
             Err(error) => {
                 tracing::warn!(%error, "what a Linode has in the VPCs cannot be read");
                 None
@@ -141,20 +139,19 @@ impl MachineSource for Linode {
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
         let mut vpcs = self.vpcs.read(&self.client).await?;
-        let instances = self
-            .client
-            .all_pages(&api::instances(self.tag.as_deref()))
-            .await?;
-        let nowhere = VpcAddresses::default();
+        let tag = self.settings.flags.tag_filter.as_ref();
+        let filter = tag.map_or_else(|| json!({}), |tag| json!({"tags": {"+contains": tag}}));
+        let request = api::filtered(&INSTANCES, &[], &filter);
+        let instances: Vec<Instance> = self.client.all_pages(&request).await?;
         let describe = |instance: &Instance| {
-            let own = vpcs.as_mut().and_then(|all| all.remove(&instance.id));
-            self.machine(instance, Some(own.as_ref().unwrap_or(&nowhere)))
+            let own = vpcs.remove(&instance.id).unwrap_or_default();
+            self.machine(instance, Some(&own))
         };
         instances.iter().map(describe).collect()
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        let request = api::instance(id.instance());
+        let request = INSTANCES.get(&[], id.instance());
         match self.client.find::<Instance>(&request).await? {
             Some(instance) if instance.id.to_string() != id.instance() => {
                 Err(self.client.malformed(&request, "another Linode was given"))

@@ -3,6 +3,7 @@
 
 use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::canonical::canonical_network;
 use super::selector::{Selector, SelectorError};
@@ -222,6 +223,26 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A JSON object as Go reads it, with keys in any case. `T` has them in lower case.
+    pub fn go_json<T: DeserializeOwned>(
+        &mut self,
+        annotation: &Annotation,
+        text: &str,
+        example: &str,
+    ) -> Option<T> {
+        let read = serde_json::from_str(text).map(Value::Object);
+        match read.and_then(|value| serde_json::from_value(in_lower_case(value))) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let remedy = format!(
+                    "is not the JSON that is understood ({error}); write it like {example}"
+                );
+                self.fault_in(annotation, text, remedy);
+                None
+            }
+        }
+    }
+
     /// A JSON list of texts; nothing, where an empty value or none stands there.
     pub fn list(&mut self, annotation: &Annotation) -> Vec<String> {
         match self.value(annotation) {
@@ -252,6 +273,18 @@ impl<'a> Reader<'a> {
             }
         }
         networks
+    }
+}
+
+/// With all keys in lower case.
+fn in_lower_case(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let lower = fields.map(|(key, value)| (key.to_lowercase(), in_lower_case(value)));
+            Value::Object(lower.collect())
+        }
+        other => other,
     }
 }
 

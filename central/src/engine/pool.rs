@@ -7,12 +7,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::change::Change;
-use super::step::{Part, PartStep, PoolRef};
+use super::step::{Action, Effect, Part, PartStep, PoolRef};
 
 /// A member of a pool, as it is or as it is wanted.
 pub trait Member: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Where traffic goes: what users can tell apart.
     fn target(&self) -> (&str, u16);
+
+    /// Its name, for people.
+    fn name(&self) -> &str;
 
     /// Whether it is given new connections. Those that it has go on.
     fn is_enabled(&self) -> bool;
@@ -25,6 +28,23 @@ pub trait Member: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + '
 
     /// Whether one that is there is as `wanted`, as far as the cloud says, enabled or not.
     fn is_as(&self, wanted: &Self) -> bool;
+}
+
+impl<M: Member> PartStep<M> {
+    /// What it does to a member.
+    pub fn member_effect(&self, planned: &[String]) -> Effect {
+        match &self.action {
+            Action::Create(spec) => {
+                let pool = self.pool.id(planned).map(ToOwned::to_owned);
+                Effect::CreateMember(pool, spec.name().to_owned())
+            }
+            Action::Change(member, change) if *change == M::switch(false) => {
+                Effect::DisableMember(member.id.clone())
+            }
+            Action::Change(..) => Effect::Change,
+            Action::Delete(member, _) => Effect::DeleteMember(member.id.clone()),
+        }
+    }
 }
 
 /// What changes about the members of one pool.

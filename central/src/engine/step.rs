@@ -5,9 +5,10 @@ use std::fmt::{self, Display};
 use mooring_common::engine::{self, Impact};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::change::Change;
-use crate::cloud_api::id_text;
+use crate::cloud_api::{Client, CloudError, Kind, Request, id_text};
 
 /// What a step does, as far as the engine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,21 @@ pub enum Effect {
     Delete,
     /// Lets an exclusive resource lead to the load balancer.
     Assign(String),
+}
+
+impl Effect {
+    /// Sends the request of what has this effect. Gives the ID of what it has made, or nothing.
+    ///
+    /// # Errors
+    /// [`CloudError`] if it may not have been done.
+    pub async fn send(&self, client: &Client, request: &Request) -> Result<String, CloudError> {
+        match self {
+            Self::CreateBalancer | Self::CreateMember(..) | Self::Create => {
+                client.make(request).await
+            }
+            _ => client.call(request).await.map(|()| String::new()),
+        }
+    }
 }
 
 /// What can be done to a load balancer of a cloud.
@@ -136,6 +152,15 @@ impl<T: Clone + Serialize + DeserializeOwned> PartStep<T> {
         Self {
             pool: pool.clone(),
             action: Action::Delete(part.clone(), impact),
+        }
+    }
+
+    /// The request. `of`: what such parts belong to; `body`: what the cloud is told of a new one.
+    pub fn request(&self, kind: &Kind, of: &[&str], body: impl FnOnce(&T) -> Value) -> Request {
+        match &self.action {
+            Action::Create(spec) => kind.create(of, body(spec)),
+            Action::Change(part, change) => kind.change(of, &part.id, change.body()),
+            Action::Delete(part, _) => kind.delete(of, &part.id),
         }
     }
 

@@ -101,6 +101,18 @@ impl<'a> Reader<'a> {
         None
     }
 
+    /// The parts of a list, of a type that can be read from text. What cannot is left out.
+    pub fn parsed_list<T: FromStr>(&mut self, name: &str, remedy: &str) -> Vec<T> {
+        let mut parsed = Vec::new();
+        for text in self.list(name) {
+            match text.parse() {
+                Ok(value) => parsed.push(value),
+                Err(_) => self.fault(name, text, remedy),
+            }
+        }
+        parsed
+    }
+
     /// Remembers that a value is wrong.
     pub fn fault(&mut self, name: &str, value: impl Display, remedy: &str) {
         self.faults.push(format!("--{name}={value}: {remedy}"));

@@ -339,7 +339,7 @@ async fn the_tag_chooses_linodes() {
     let tagged = mooring_cloud_sim::linode::Instance::labelled("mine").tag("k8s-prod");
     let id = linode.add(tagged.ipv4("203.0.113.9"));
     let flags = Flags {
-        tag: Some("k8s-prod".to_owned()),
+        tag_filter: Some("k8s-prod".to_owned()),
         ..flags()
     };
     let machines = source_with(&sim, flags).list().await.unwrap();

@@ -60,21 +60,6 @@ pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stri
     String::deserialize(deserializer).map(|text| canonical_address(&text))
 }
 
-/// Leaves out what is null: nothing is said of it.
-pub(super) fn said(mut value: Value) -> Value {
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-        for value in fields.values_mut() {
-            *value = said(value.take());
-        }
-    } else if let Some(values) = value.as_array_mut() {
-        for value in values {
-            *value = said(value.take());
-        }
-    }
-    value
-}
-
 /// cloudscale.ch's errors: `{"detail": "Not found."}`, or a text or several for each field.
 #[derive(Debug)]
 pub(super) struct ErrorShape;

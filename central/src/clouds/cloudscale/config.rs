@@ -1,16 +1,22 @@
 //! What the environment says of cloudscale.ch. The names and defaults are those of the Go
 //! controller; `CLOUDSCALE_ACCESS_TOKEN_FILE` is ours.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
 
-use crate::cloud_api::{Connection, Credentials, Environment, Fault, Proxies, TokenVariables};
+use crate::cloud_api::{Connection, ConnectionVariables, Environment, Fault, TokenVariables};
 
-const TIMEOUT: &str = "CLOUDSCALE_API_TIMEOUT";
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(20);
-const TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
+const VARIABLES: ConnectionVariables = ConnectionVariables {
+    token: TokenVariables {
+        token: "CLOUDSCALE_ACCESS_TOKEN",
+        file: "CLOUDSCALE_ACCESS_TOKEN_FILE",
+        default_file: None,
+        max_age: Duration::from_secs(60),
+    },
+    timeout: ("CLOUDSCALE_API_TIMEOUT", Duration::from_secs(20)),
+    authorities: None,
+};
 const DEFAULT_URL: &str = "https://api.cloudscale.ch/";
 
 /// How cloudscale.ch is used.
@@ -29,32 +35,12 @@ impl Config {
     /// Every [`Fault`] there is.
     pub fn read(env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<Fault>> {
         let mut env = Environment::new(env);
-        let credentials = Credentials::read(
-            &mut env,
-            TokenVariables {
-                token: "CLOUDSCALE_ACCESS_TOKEN",
-                file: "CLOUDSCALE_ACCESS_TOKEN_FILE",
-                default_file: None,
-                max_age: TOKEN_MAX_AGE,
-            },
-        );
-        let base = read_base(&mut env);
-        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
-        let proxies = Proxies::read(&mut env);
+        let connection = Connection::read(&mut env, VARIABLES, read_base);
         let notices = env.finish()?;
         // Whatever is missing was a fault.
-        let (Some(credentials), Some(base)) = (credentials, base) else {
-            return Err(Vec::new());
-        };
+        let connection = connection.ok_or_else(Vec::new)?;
         Ok(Self {
-            connection: Connection {
-                base,
-                credentials: Arc::new(credentials),
-                timeout,
-                timeout_variable: TIMEOUT,
-                proxies,
-                authorities: None,
-            },
+            connection,
             notices,
         })
     }

@@ -19,8 +19,7 @@ use mooring_common::engine::Plan;
 use mooring_common::names::cloudscale_annotations as keys;
 use tokio::time::Instant;
 
-use super::api::Reference;
-use super::api::balancers::{self, Balancer};
+use super::api::balancers::{BALANCERS, Balancer};
 use super::api::floating_ips::{self, FloatingIp};
 use super::{Cloudscale, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -34,7 +33,7 @@ use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
 use crate::engine::provider::{AccountWords, Holder, IdBy, Provider, Vocabulary};
 use crate::engine::selector::Selector;
-use crate::engine::step::{Effect, Step as _};
+use crate::engine::step::Step as _;
 use crate::views::service_view::{Ingress, ServiceView};
 use desired::Desired;
 use listings::PartListings;
@@ -127,17 +126,14 @@ impl Provider for Balancers {
     }
 
     async fn list(&self) -> Result<Vec<Balancer>, CloudError> {
-        self.cloud.client.fetch(&balancers::all()).await
+        self.cloud.client.fetch(&BALANCERS.list(&[])).await
     }
 
     async fn get(&self, id: &str) -> Result<Option<Balancer>, CloudError> {
         if uuid::Uuid::try_parse(id).is_err() {
             return Ok(None);
         }
-        match self.cloud.client.fetch(&balancers::one(id)).await {
-            Err(error) if error.is_not_found() => Ok(None),
-            answer => Ok(Some(answer?)),
-        }
+        self.cloud.client.find(&BALANCERS.get(&[], id)).await
     }
 
     async fn observe(
@@ -162,17 +158,8 @@ impl Provider for Balancers {
             let what = format!("{step}: the pool that it is about was not made");
             return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
         };
-        let client = &self.cloud.client;
-        let makes = matches!(
-            step.effect(planned),
-            Effect::CreateBalancer | Effect::CreateMember(..) | Effect::Create
-        );
-        if makes {
-            let made: Reference = client.fetch(&request).await?;
-            return Ok(made.uuid);
-        }
-        client.call(&request).await?;
-        Ok(String::new())
+        let effect = step.effect(planned);
+        effect.send(&self.cloud.client, &request).await
     }
 
     async fn exclusives(

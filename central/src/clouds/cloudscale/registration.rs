@@ -6,7 +6,6 @@ use futures::FutureExt as _;
 
 use super::{Cloudscale, Config, LIMITS, NAME, annotations};
 use crate::cloud_api::Fault;
-use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
@@ -39,12 +38,7 @@ fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let cloudscale = Cloudscale::new(config, context.limits.or(LIMITS), context.requests)?;
     let inventory = Arc::new(Inventory::new(cloudscale.clone()));
     let load_balancers = cloudscale.load_balancers(inventory.clone());
-    Ok(Cloud {
-        instances: inventory,
-        load_balancers: Some(Box::new(|_, _| load_balancers)),
-        networks: None,
-        pod_network: PodNetwork::default(),
-        background: None,
-        obstacle: None,
-    })
+    let mut cloud = Cloud::of(inventory);
+    cloud.load_balancers = Some(Box::new(|_, _| load_balancers));
+    Ok(cloud)
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use crate::cloud_api::{ErrorDecoder, ErrorKind, Kind, Refusal, Request, lenient};
+use crate::resource_kinds;
 
 /// Linode allows at most so many rows on a page.
 const PAGE_SIZE: u32 = 500;
@@ -47,23 +48,14 @@ pub(super) struct Instance {
     pub(super) interface_generation: Option<String>,
 }
 
-/// One VPC.
+/// One VPC, or one subnet of a VPC.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Vpc {
+pub(super) struct Labelled {
     /// Its number.
     pub(super) id: u64,
-    /// Its name.
+    /// Its name; that of a subnet is unique in its VPC.
     pub(super) label: Option<String>,
-}
-
-/// One subnet of a VPC.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Subnet {
-    /// Its number.
-    pub(super) id: u64,
-    /// Its name, unique in its VPC.
-    pub(super) label: Option<String>,
-    /// Its IPv4 range.
+    /// The IPv4 range of a subnet.
     pub(super) ipv4: Option<String>,
 }
 
@@ -93,6 +85,13 @@ pub(super) struct VpcRow {
     pub(super) ipv6_is_public: Option<bool>,
 }
 
+impl VpcRow {
+    /// Whether it is about IPv4.
+    pub(super) const fn is_ipv4(&self) -> bool {
+        self.address.is_some() || self.address_range.is_some()
+    }
+}
+
 /// One IPv6 address of a [`VpcRow`].
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct VpcIpv6 {
@@ -100,86 +99,39 @@ pub(super) struct VpcIpv6 {
     pub(super) slaac_address: Option<String>,
 }
 
+resource_kinds! {
+    /// Linodes.
+    pub(super) INSTANCES: "instance", "instances", "linode/instances";
+    /// Configuration profiles of a Linode.
+    pub(super) PROFILES: "instance_config", "instance_configs", "linode/instances/{}/configs";
+    /// Interfaces of a configuration profile.
+    pub(super) PROFILE_INTERFACES: "instance_config_interface", "instance_config_interfaces", "linode/instances/{}/configs/{}/interfaces";
+    /// Interfaces of a Linode that are its own.
+    pub(super) INTERFACES: "interface", "interfaces", "linode/instances/{}/interfaces";
+    /// VPCs.
+    pub(super) VPCS: "vpc", "vpcs", "vpcs";
+    /// Subnets of a VPC.
+    pub(super) SUBNETS: "vpc_subnet", "vpc_subnets", "vpcs/{}/subnets";
+    /// IPv4 addresses in a VPC.
+    pub(super) VPC_IPV4: "vpc_ip_address", "vpc_ip_addresses", "vpcs/{}/ips";
+    /// IPv6 addresses in a VPC.
+    pub(super) VPC_IPV6: "vpc_ipv6_address", "vpc_ipv6_addresses", "vpcs/{}/ipv6s";
+}
+
 /// Who the token belongs to.
 pub(super) fn profile() -> Request {
     Request::get("get_profile", "profile")
 }
 
-/// All Linodes, or those with this tag.
-pub(super) fn instances(tag: Option<&str>) -> Request {
-    let filter = tag.map_or_else(|| json!({}), |tag| json!({"tags": {"+contains": tag}}));
-    collection("list_instances", "linode/instances".to_owned(), &filter)
-}
-
-/// One Linode.
-pub(super) fn instance(id: &str) -> Request {
-    Request::get("get_instance", format!("linode/instances/{id}"))
-}
-
-/// The configuration profiles of a Linode.
-pub(super) fn configs(linode: &str) -> Request {
-    let path = format!("linode/instances/{linode}/configs");
-    collection("list_instance_configs", path, &json!({}))
-}
-
-/// The interfaces of a Linode that are its own.
-pub(super) fn interfaces(linode: &str) -> Request {
-    Request::get(
-        "list_interfaces",
-        format!("linode/instances/{linode}/interfaces"),
-    )
-}
-
-/// All VPCs.
-pub(super) fn vpcs() -> Request {
-    collection("list_vpcs", "vpcs".to_owned(), &json!({}))
-}
-
-/// All subnets of a VPC.
-pub(super) fn subnets(vpc: u64) -> Request {
-    collection(
-        "list_vpc_subnets",
-        format!("vpcs/{vpc}/subnets"),
-        &json!({}),
-    )
-}
-
-/// One subnet of a VPC.
-pub(super) fn subnet(vpc: u64, subnet: u64) -> Request {
-    Request::get("get_vpc_subnet", format!("vpcs/{vpc}/subnets/{subnet}"))
-}
-
-/// All IPv4 addresses in these subnets of a VPC.
-pub(super) fn vpc_ipv4(vpc: u64, subnets: &[u64]) -> Request {
-    let path = format!("vpcs/{vpc}/ips");
-    collection("list_vpc_ip_addresses", path, &in_subnets(subnets))
-}
-
-/// All IPv6 addresses in these subnets of a VPC.
-pub(super) fn vpc_ipv6(vpc: u64, subnets: &[u64]) -> Request {
-    let path = format!("vpcs/{vpc}/ipv6s");
-    collection("list_vpc_ipv6_addresses", path, &in_subnets(subnets))
-}
-
-/// Several subnets stand in one text, as Linode's controller wrote it.
-fn in_subnets(subnets: &[u64]) -> Value {
-    let numbers: Vec<String> = subnets.iter().map(ToString::to_string).collect();
-    json!({"subnet_id": numbers.join(",")})
-}
-
 /// All of a kind, as far as they belong to these.
 pub(super) fn all(kind: &Kind, of: &[&str]) -> Request {
-    filtered(kind.list(of), &json!({}))
+    filtered(kind, of, &json!({}))
 }
 
-fn collection(operation: &'static str, path: String, filter: &Value) -> Request {
-    filtered(Request::get(operation, path), filter)
-}
-
-fn filtered(request: Request, filter: &Value) -> Request {
-    request
-        .query("page_size", PAGE_SIZE.to_string())
-        .header(FILTER, filter.to_string())
+/// All of a kind of which this holds.
+pub(super) fn filtered(kind: &Kind, of: &[&str], filter: &Value) -> Request {
+    let request = kind.list(of).query("page_size", PAGE_SIZE.to_string());
+    request.header(FILTER, filter.to_string())
 }
 
 /// Linode's errors: `{"errors": [{"field": "label", "reason": "Must be unique"}]}`.

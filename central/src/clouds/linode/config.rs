@@ -1,13 +1,12 @@
 //! What the environment says of Linode. The names and defaults are those of the Go controller.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use reqwest::Url;
 
 use super::Flags;
-use crate::cloud_api::{Connection, Credentials, Environment, Fault, Proxies, TokenVariables};
+use crate::cloud_api::{Connection, ConnectionVariables, Environment, Fault, TokenVariables};
 
 const TIMEOUT: &str = "LINODE_REQUEST_TIMEOUT_SECONDS";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -15,7 +14,6 @@ const TOKEN_MAX_AGE: &str = "LINODE_API_TOKEN_CACHE_TTL_SECONDS";
 const DEFAULT_TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
 const ROUTES_MAX_AGE: &str = "LINODE_ROUTES_CACHE_TTL_SECONDS";
 const DEFAULT_ROUTES_MAX_AGE: Duration = Duration::from_secs(60);
-const DEFAULT_TOKEN_FILE: &str = "/var/run/secrets/linode/api-token";
 const DEFAULT_URL: &str = "https://api.linode.com";
 const DEFAULT_VERSION: &str = "v4";
 /// What the Go controller reads besides.
@@ -33,19 +31,26 @@ const WITHOUT_EFFECT: [&str; 6] = [
 pub struct Config {
     /// How its API is reached.
     pub connection: Connection,
+    /// What else is said.
+    pub settings: Settings,
+    /// What is worth a line in the log.
+    pub notices: Vec<String>,
+}
+
+/// What environment and command line say of Linode, its connection aside.
+#[derive(Clone, Debug)]
+pub struct Settings {
     /// Where NodeBalancers are made (`LINODE_REGION`).
     pub region: String,
     /// Whether the status of Services tells no addresses, unless they say otherwise
     /// (`LINODE_HOSTNAME_ONLY_INGRESS`).
-    pub hostname_only_ingress: bool,
+    pub hostname_only: bool,
     /// Private addresses in it are external ones (`LINODE_EXTERNAL_SUBNET`).
     pub external_subnet: Option<IpNet>,
     /// How old a listing of the routes may be (`LINODE_ROUTES_CACHE_TTL_SECONDS`).
     pub routes_max_age: Duration,
     /// What the command line says.
     pub flags: Flags,
-    /// What is worth a line in the log.
-    pub notices: Vec<String>,
 }
 
 impl Config {
@@ -59,16 +64,17 @@ impl Config {
     ) -> Result<Self, Vec<Fault>> {
         let mut env = Environment::new(env);
         let max_age = env.seconds(TOKEN_MAX_AGE, DEFAULT_TOKEN_MAX_AGE);
-        let credentials = Credentials::read(
-            &mut env,
-            TokenVariables {
+        let variables = ConnectionVariables {
+            token: TokenVariables {
                 token: "LINODE_API_TOKEN",
                 file: "LINODE_API_TOKEN_FILE",
-                default_file: Some(DEFAULT_TOKEN_FILE),
+                default_file: Some("/var/run/secrets/linode/api-token"),
                 max_age,
             },
-        );
-        let base = read_base(&mut env);
+            timeout: (TIMEOUT, DEFAULT_TIMEOUT),
+            authorities: Some("LINODE_CA"),
+        };
+        let connection = Connection::read(&mut env, variables, read_base);
         let region = env.text("LINODE_REGION");
         if region.is_none() {
             env.fault(
@@ -78,12 +84,12 @@ impl Config {
                  NodeBalancers are made in, such as us-east",
             );
         }
-        let external_subnet = read_external_subnet(&mut env);
+        let external_subnet = env.parsed(
+            "LINODE_EXTERNAL_SUBNET",
+            "is no block of addresses; write it like 192.0.2.0/24",
+        );
         let routes_max_age = env.seconds(ROUTES_MAX_AGE, DEFAULT_ROUTES_MAX_AGE);
-        let authorities = read_authorities(&mut env);
-        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
-        let proxies = Proxies::read(&mut env);
-        let hostname_only_ingress = env.bool("LINODE_HOSTNAME_ONLY_INGRESS");
+        let hostname_only = env.bool("LINODE_HOSTNAME_ONLY_INGRESS");
         flags.logs_exchanges |= env.bool("LINODE_DEBUG");
         env.without_effect(&WITHOUT_EFFECT);
         for notice in &flags.notices {
@@ -91,23 +97,17 @@ impl Config {
         }
         let notices = env.finish()?;
         // Whatever is missing was a fault.
-        let (Some(credentials), Some(base), Some(region)) = (credentials, base, region) else {
-            return Err(Vec::new());
-        };
-        Ok(Self {
-            connection: Connection {
-                base,
-                credentials: Arc::new(credentials),
-                timeout,
-                timeout_variable: TIMEOUT,
-                proxies,
-                authorities,
-            },
+        let (connection, region) = connection.zip(region).ok_or_else(Vec::new)?;
+        let settings = Settings {
             region,
-            hostname_only_ingress,
+            hostname_only,
             external_subnet,
             routes_max_age,
             flags,
+        };
+        Ok(Self {
+            connection,
+            settings,
             notices,
         })
     }
@@ -147,36 +147,6 @@ fn read_base(env: &mut Environment<'_>) -> Option<Url> {
     }
     url.set_path(&format!("/{version}/"));
     Some(url)
-}
-
-fn read_external_subnet(env: &mut Environment<'_>) -> Option<IpNet> {
-    let text = env.text("LINODE_EXTERNAL_SUBNET")?;
-    let net = text.parse().ok();
-    if net.is_none() {
-        env.fault(
-            "LINODE_EXTERNAL_SUBNET",
-            Some(&text),
-            "is no block of addresses; write it like 192.0.2.0/24",
-        );
-    }
-    net
-}
-
-fn read_authorities(env: &mut Environment<'_>) -> Option<Vec<u8>> {
-    let path = env.text("LINODE_CA")?;
-    let problem = match std::fs::read(&path) {
-        Ok(pem) => match reqwest::Certificate::from_pem_bundle(&pem) {
-            Ok(certificates) if !certificates.is_empty() => return Some(pem),
-            _ => "has no certificate in PEM form".to_owned(),
-        },
-        Err(error) => format!("cannot be read ({error})"),
-    };
-    env.fault(
-        "LINODE_CA",
-        Some(&path),
-        format!("{problem}; name a PEM file with the authorities to trust"),
-    );
-    None
 }
 
 #[cfg(test)]

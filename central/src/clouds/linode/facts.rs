@@ -62,6 +62,7 @@ impl Describe {
             (Some(own), _) => (Vec::new(), self.public(own).collect()),
             (None, _) => (Vec::new(), Vec::new()),
         };
+        let host = instance.host_uuid.as_deref().and_then(sanitize);
         let facts = NodeFacts {
             provider_id: Some(id.clone()),
             instance_type: instance.kind.as_deref().and_then(sanitize),
@@ -69,7 +70,7 @@ impl Describe {
             region: instance.region.as_deref().and_then(sanitize),
             addresses,
             keeps_reported_internal_ips: true,
-            provider_labels: host_label(instance),
+            provider_labels: texts([(labels::LINODE_HOST_UUID, host)]),
             provider_annotations: self.annotations(instance, own.as_ref()),
             additional_labels: BTreeMap::new(),
         };
@@ -89,31 +90,25 @@ impl Describe {
     /// In the order in which the Go controller reports them: IPv4 before IPv6, so that the first
     /// external address is an IPv4 one. Empty if the Linode has none.
     fn addresses(&self, label: Option<&str>, own: &Own, vpcs: &VpcAddresses) -> Vec<NodeAddress> {
-        let mut ips: Vec<(AddressType, IpAddr)> = Vec::new();
-        let internal = vpcs
-            .ipv4
-            .iter()
-            .map(|ip| (AddressType::InternalIP, (*ip).into()));
-        ips.extend(internal);
-        ips.extend(own.ipv4.iter().map(|ip| (self.kind(*ip), (*ip).into())));
-        ips.extend(vpcs.ipv6.iter().map(|(ip, is_public)| {
-            let kind = if *is_public {
-                AddressType::ExternalIP
-            } else {
-                AddressType::InternalIP
+        let ipv4 = own.ipv4.iter();
+        let ipv4 = ipv4.map(|ip| (IpAddr::from(*ip), !self.is_private(*ip)));
+        let ipv4_in_vpcs = vpcs.ipv4.iter().map(|ip| (IpAddr::from(*ip), false));
+        let ipv6 = own.ipv6.map(|ip| (IpAddr::from(ip), true));
+        let ipv6_in_vpcs = vpcs.ipv6.iter();
+        let ipv6_in_vpcs = ipv6_in_vpcs.map(|(ip, is_public)| (IpAddr::from(*ip), *is_public));
+        let ips = ipv4_in_vpcs.chain(ipv4).chain(ipv6_in_vpcs).chain(ipv6);
+        let ips = ips.map(|(ip, is_public)| {
+            let kind = match is_public {
+                true => AddressType::ExternalIP,
+                false => AddressType::InternalIP,
             };
-            (kind, (*ip).into())
-        }));
-        let public = own.ipv6.map(|ip| (AddressType::ExternalIP, ip.into()));
-        ips.extend(public);
-        if ips.is_empty() {
-            return Vec::new();
+            NodeAddress::new(kind, ip.to_string())
+        });
+        let mut addresses: Vec<NodeAddress> = ips.collect();
+        if let Some(label) = label.filter(|_| !addresses.is_empty()) {
+            addresses.insert(0, NodeAddress::new(AddressType::Hostname, label));
         }
-        let hostname = label.map(|label| NodeAddress::new(AddressType::Hostname, label));
-        let ips = ips
-            .into_iter()
-            .map(|(kind, ip)| NodeAddress::new(kind, ip.to_string()));
-        hostname.into_iter().chain(ips).collect()
+        addresses
     }
 
     /// The addresses that no other Linode of the account has. A Node is found by those in the configured VPCs
@@ -126,21 +121,13 @@ impl Describe {
     fn annotations(&self, instance: &Instance, own: Option<&Own>) -> BTreeMap<String, String> {
         let private = own.and_then(|own| own.ipv4.iter().find(|ip| self.is_private(**ip)));
         let ipv6 = own.and_then(|own| own.ipv6).and(instance.ipv6.as_str());
-        let private = private.map(|ip| (annotations::LINODE_PRIVATE_IP, ip.to_string()));
-        let ipv6 = ipv6.map(|text| (annotations::LINODE_PUBLIC_IPV6, text.to_owned()));
-        private
-            .into_iter()
-            .chain(ipv6)
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
-    }
-
-    fn kind(&self, ip: Ipv4Addr) -> AddressType {
-        if self.is_private(ip) {
-            AddressType::InternalIP
-        } else {
-            AddressType::ExternalIP
-        }
+        texts([
+            (
+                annotations::LINODE_PRIVATE_IP,
+                private.map(ToString::to_string),
+            ),
+            (annotations::LINODE_PUBLIC_IPV6, ipv6.map(ToOwned::to_owned)),
+        ])
     }
 
     fn is_private(&self, ip: Ipv4Addr) -> bool {
@@ -163,10 +150,11 @@ fn own_addresses(instance: &Instance) -> Option<Own> {
     })
 }
 
-fn host_label(instance: &Instance) -> BTreeMap<String, String> {
-    let host = instance.host_uuid.as_deref().and_then(sanitize);
-    host.into_iter()
-        .map(|host| (labels::LINODE_HOST_UUID.to_owned(), host))
+/// Those that are there.
+fn texts<const N: usize>(all: [(&str, Option<String>); N]) -> BTreeMap<String, String> {
+    let there = all.into_iter();
+    there
+        .filter_map(|(key, text)| Some((key.to_owned(), text?)))
         .collect()
 }
 

@@ -1,30 +1,31 @@
 //! Linode's own flags.
 
-mod node_balancers;
+use std::time::Duration;
 
+use ipnet::Ipv4Net;
 use mooring_common::flags::Reader;
-
-pub use node_balancers::{BackendSubnet, NodeBalancerFlags, NodeBalancerType};
 
 /// The flag that sets the length of IPv4 pod CIDRs.
 pub(super) const IPV4_MASK_FLAG: &str = "node-cidr-mask-size-ipv4";
 /// The lengths of pod CIDRs if the flags do not say.
 const IPV4_MASK: u8 = 24;
 const IPV6_MASK: u8 = 112;
+/// Linode's names have 32 characters at most, and 13 of them come after the prefix.
+const LONGEST_PREFIX: usize = 19;
+/// The types of NodeBalancers.
+pub(super) const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 
-/// What the command line says of Linode.
+/// What the command line says of Linode. What an annotation of a Service says of its NodeBalancer wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flags {
     /// `--linode-tag-filter`.
-    pub tag: Option<String>,
+    pub tag_filter: Option<String>,
     /// `--vpc-names`, `--subnet-names`, `--vpc-ids` and `--subnet-ids`.
     pub vpcs: VpcChoice,
     /// `--enable-token-health-checker`.
     pub checks_token: bool,
     /// `--linodego-debug`.
     pub logs_exchanges: bool,
-    /// How NodeBalancers are made.
-    pub node_balancers: NodeBalancerFlags,
     /// What is worth a line in the log.
     pub notices: Vec<String>,
     /// `--enable-route-controller`.
@@ -33,6 +34,25 @@ pub struct Flags {
     pub ipv4_mask: u8,
     /// `--node-cidr-mask-size-ipv6`; `None` with `--disable-ipv6-node-cidr-allocation`.
     pub ipv6_mask: Option<u8>,
+    /// `--default-nodebalancer-type`.
+    pub kind: &'static str,
+    /// `--nodebalancer-prefix`: how names of NodeBalancers begin.
+    pub prefix: String,
+    /// `--cluster-name`: the first of their tags.
+    pub cluster_name: Option<String>,
+    /// `--nodebalancer-tags`: what comes after it.
+    pub tags: Vec<String>,
+    /// `--nodebalancer-backend-ipv4-subnet-id`, `--nodebalancer-backend-ipv4-subnet-name` and
+    /// `--disable-nodebalancer-vpc-backends`.
+    pub subnet: BackendSubnet,
+    /// `--nodebalancer-backend-ipv4-subnet`: where their addresses towards the Nodes lie.
+    pub range: Option<Ipv4Net>,
+    /// `--enable-ipv6-for-loadbalancers`: whether the status tells the IPv6 address too.
+    pub ipv6_ingress: bool,
+    /// `--enable-ipv6-for-nodebalancer-backends`: whether Nodes are reached by IPv6.
+    pub ipv6_backends: bool,
+    /// `--nodebalancer-drain-period`: how long a Node that leaves keeps its connections.
+    pub drain_period: Duration,
 }
 
 /// The VPCs whose addresses are the Nodes' internal ones.
@@ -57,6 +77,20 @@ pub enum VpcChoice {
     },
 }
 
+/// The subnet of a VPC that NodeBalancers take addresses towards the Nodes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BackendSubnet {
+    /// The first one of the first VPC that the flags name, if they name any.
+    #[default]
+    First,
+    /// This number.
+    Number(u64),
+    /// This name, in the first VPC.
+    Name(String),
+    /// None, although the flags may name VPCs.
+    Disabled,
+}
+
 impl Flags {
     /// Reads them; faults stay with the reader.
     pub fn read(reader: &mut Reader<'_>) -> Self {
@@ -72,10 +106,21 @@ impl Flags {
         let without_ipv6 = reader.bool("disable-ipv6-node-cidr-allocation");
         let ipv6_mask = read_mask(reader, "node-cidr-mask-size-ipv6", 128, IPV6_MASK);
         Self {
-            tag: reader.text("linode-tag-filter"),
+            tag_filter: reader.text("linode-tag-filter"),
             checks_token: reader.bool("enable-token-health-checker"),
             logs_exchanges: reader.bool("linodego-debug"),
-            node_balancers: NodeBalancerFlags::read(reader, &vpcs),
+            kind: read_kind(reader),
+            prefix: read_prefix(reader),
+            cluster_name: reader.text("cluster-name"),
+            tags: reader.list("nodebalancer-tags"),
+            subnet: read_subnet(reader, &vpcs),
+            range: reader.optional(
+                "nodebalancer-backend-ipv4-subnet",
+                "write a block of IPv4 addresses like 10.100.0.0/24",
+            ),
+            ipv6_ingress: reader.bool("enable-ipv6-for-loadbalancers"),
+            ipv6_backends: reader.bool("enable-ipv6-for-nodebalancer-backends"),
+            drain_period: reader.duration("nodebalancer-drain-period"),
             vpcs,
             has_routes,
             ipv4_mask: read_mask(reader, IPV4_MASK_FLAG, 32, IPV4_MASK),
@@ -83,6 +128,23 @@ impl Flags {
             notices,
         }
     }
+}
+
+/// The type of NodeBalancers in this text, in upper or lower case: the Go controller's own help writes
+/// `premium_40GB`.
+pub(super) fn balancer_type(text: &str) -> Option<&'static str> {
+    let mut all = TYPES.into_iter();
+    all.find(|kind| kind.eq_ignore_ascii_case(text))
+}
+
+fn read_kind(reader: &mut Reader<'_>) -> &'static str {
+    let text = reader.text("default-nodebalancer-type");
+    let text = text.as_deref().unwrap_or(TYPES[0]);
+    balancer_type(text).unwrap_or_else(|| {
+        let remedy = "write common, premium or premium_40gb";
+        reader.fault("default-nodebalancer-type", text, remedy);
+        TYPES[0]
+    })
 }
 
 /// The Go controller once shared addresses by BGP instead of making NodeBalancers. It still takes the
@@ -128,22 +190,20 @@ fn read_mask(reader: &mut Reader<'_>, name: &str, longest: u8, default: u8) -> u
 
 fn read_vpcs(reader: &mut Reader<'_>) -> VpcChoice {
     let names = reader.list("vpc-names");
-    let vpcs = numbers(reader, "vpc-ids");
-    let subnets = numbers(reader, "subnet-ids");
-    match (names.is_empty(), vpcs.is_empty(), subnets.is_empty()) {
-        (false, true, true) => VpcChoice::Names {
-            vpcs: names,
-            subnets: reader.list("subnet-names"),
-        },
-        (true, false, false) => VpcChoice::Numbers { vpcs, subnets },
-        (true, true, true) => VpcChoice::None,
-        (false, false, _) => refuse(reader, "cannot have both vpc-ids and vpc-names set"),
-        (true, false, true) => refuse(reader, "vpc-ids cannot be set without subnet-ids"),
-        (_, true, false) => refuse(reader, "subnet-ids cannot be set without vpc-ids"),
-    }
-}
-
-fn refuse(reader: &mut Reader<'_>, fault: &str) -> VpcChoice {
+    let remedy = "write numbers, separated by commas";
+    let vpcs: Vec<u64> = reader.parsed_list("vpc-ids", remedy);
+    let subnets: Vec<u64> = reader.parsed_list("subnet-ids", remedy);
+    let fault = match (names.is_empty(), vpcs.is_empty(), subnets.is_empty()) {
+        (true, true, true) => return VpcChoice::None,
+        (false, true, true) => {
+            let (vpcs, subnets) = (names, reader.list("subnet-names"));
+            return VpcChoice::Names { vpcs, subnets };
+        }
+        (true, false, false) => return VpcChoice::Numbers { vpcs, subnets },
+        (false, false, _) => "cannot have both vpc-ids and vpc-names set",
+        (true, false, true) => "vpc-ids cannot be set without subnet-ids",
+        (_, true, false) => "subnet-ids cannot be set without vpc-ids",
+    };
     reader.other_fault(format!(
         "{fault}; name VPCs either by --vpc-names and --subnet-names, or by --vpc-ids and \
          --subnet-ids"
@@ -151,16 +211,41 @@ fn refuse(reader: &mut Reader<'_>, fault: &str) -> VpcChoice {
     VpcChoice::None
 }
 
-fn numbers(reader: &mut Reader<'_>, name: &str) -> Vec<u64> {
-    let texts = reader.list(name);
-    let mut numbers = Vec::with_capacity(texts.len());
-    for text in texts {
-        match text.parse() {
-            Ok(number) => numbers.push(number),
-            Err(_) => reader.fault(name, text, "write numbers, separated by commas"),
-        }
+fn read_prefix(reader: &mut Reader<'_>) -> String {
+    let prefix = reader.text("nodebalancer-prefix").unwrap_or_default();
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if prefix.len() > LONGEST_PREFIX || !prefix.chars().all(is_allowed) {
+        let remedy =
+            format!("write up to {LONGEST_PREFIX} letters, digits, hyphens and underscores");
+        reader.fault("nodebalancer-prefix", &prefix, &remedy);
     }
-    numbers
+    prefix
+}
+
+fn read_subnet(reader: &mut Reader<'_>, vpcs: &VpcChoice) -> BackendSubnet {
+    let remedy = "write the number of a subnet";
+    let number: u64 = reader.parsed("nodebalancer-backend-ipv4-subnet-id", remedy);
+    let name = reader.text("nodebalancer-backend-ipv4-subnet-name");
+    if number != 0 && name.is_some() {
+        reader.other_fault(
+            "cannot have both --nodebalancer-backend-ipv4-subnet-id and \
+             --nodebalancer-backend-ipv4-subnet-name set; leave one of them out",
+        );
+    }
+    if reader.bool("disable-nodebalancer-vpc-backends") {
+        return BackendSubnet::Disabled;
+    }
+    match name {
+        Some(name) if *vpcs == VpcChoice::None => {
+            let remedy = "a subnet is known by its name only in a VPC; name that by --vpc-names, or the \
+                          subnet by --nodebalancer-backend-ipv4-subnet-id";
+            reader.fault("nodebalancer-backend-ipv4-subnet-name", name, remedy);
+            BackendSubnet::First
+        }
+        Some(name) => BackendSubnet::Name(name),
+        None if number == 0 => BackendSubnet::First,
+        None => BackendSubnet::Number(number),
+    }
 }
 
 #[cfg(test)]

@@ -2,41 +2,50 @@
 //! Linode itself.
 
 use ipnet::{Ipv4Net, Ipv6Net};
-use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cloud_api::{Client, CloudError, Request};
+use super::api::{self, INSTANCES, INTERFACES, Instance, PROFILE_INTERFACES, PROFILES};
+use crate::cloud_api::{Client, CloudError, Kind, Request, lenient};
 
 /// Which interface it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceId {
     pub(super) linode: u64,
     /// Of the configuration profile; `None`: it is the Linode's own.
-    pub(super) config: Option<u64>,
+    pub(super) profile: Option<u64>,
     pub(super) interface: u64,
 }
 
-/// One of a configuration profile.
+/// What is read of one, of either generation.
 #[derive(Debug, Deserialize)]
-struct ConfigInterface {
-    ip_ranges: Vec<Ipv4Net>,
-}
-
-/// One of a Linode.
-#[derive(Debug, Deserialize)]
-struct LinodeInterface {
-    vpc: VpcPart,
-}
-
-#[derive(Debug, Deserialize)]
-struct VpcPart {
-    ipv4: VpcIpv4,
+struct Interface {
+    /// Of one of a profile, what it is for, and whether the Linode runs with it.
+    purpose: Option<String>,
+    active: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    ip_ranges: Option<Vec<Ipv4Net>>,
+    ipv6: Option<Ipv6>,
+    /// What one of a Linode's own has in a VPC.
+    vpc: Option<InVpc>,
 }
 
 #[derive(Debug, Deserialize)]
-struct VpcIpv4 {
+struct InVpc {
+    #[serde(default, deserialize_with = "lenient")]
+    ipv4: Option<Ipv4>,
+    ipv6: Option<Ipv6>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ipv4 {
     ranges: Vec<Range<Ipv4Net>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ipv6 {
+    slaac: Option<Vec<Range<Ipv6Net>>>,
+    ranges: Option<Vec<Range<Ipv6Net>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,68 +53,91 @@ struct Range<T> {
     range: T,
 }
 
+/// The documentation names the list otherwise than Linode's own client.
+#[derive(Debug, Deserialize)]
+struct Interfaces {
+    #[serde(alias = "data")]
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    #[serde(default)]
+    interfaces: Vec<Interface>,
+}
+
+impl Interface {
+    fn ipv4_ranges(self) -> Option<Vec<Ipv4Net>> {
+        let Some(vpc) = self.vpc else {
+            return self.ip_ranges;
+        };
+        let ranges = vpc.ipv4?.ranges.into_iter();
+        Some(ranges.map(|range| range.range).collect())
+    }
+
+    /// In a VPC, the range that the Linode's own address is in, else the first of the others.
+    fn ipv6_range(self) -> Option<Ipv6Net> {
+        let of_profile = self.ipv6.filter(|_| self.purpose.as_deref() == Some("vpc"));
+        let ipv6 = self.vpc.map_or(of_profile, |vpc| vpc.ipv6)?;
+        let ranges = ipv6.slaac.into_iter().chain(ipv6.ranges).flatten();
+        ranges.map(|range| range.range).next()
+    }
+}
+
 impl InterfaceId {
-    fn request(self, method: Method, of_config: &'static str, of_linode: &'static str) -> Request {
-        let (linode, interface) = (self.linode, self.interface);
-        match self.config {
-            Some(config) => {
-                let path =
-                    format!("linode/instances/{linode}/configs/{config}/interfaces/{interface}");
-                Request::new(of_config, method, path)
-            }
-            None => {
-                let path = format!("linode/instances/{linode}/interfaces/{interface}");
-                Request::new(of_linode, method, path)
-            }
+    fn request(self, of: impl FnOnce(&Kind, &[&str], &str) -> Request) -> Request {
+        let [linode, interface] = [self.linode, self.interface].map(|id| id.to_string());
+        match self.profile {
+            Some(id) => of(&PROFILE_INTERFACES, &[&linode, &id.to_string()], &interface),
+            None => of(&INTERFACES, &[&linode], &interface),
         }
     }
 
-    /// Reads the ranges on it.
+    /// Reads the IPv4 ranges on it.
     pub(super) async fn ranges(self, client: &Client) -> Result<Vec<Ipv4Net>, CloudError> {
-        let names = ("get_instance_config_interface", "get_interface");
-        let request = self.request(Method::GET, names.0, names.1);
-        self.fetch(client, &request).await
+        fetch(client, &self.request(Kind::get)).await
     }
 
-    /// Writes all ranges on it. Gives those that it has then.
+    /// Writes all IPv4 ranges on it. Gives those that it has then.
     pub(super) async fn set_ranges(
         self,
         client: &Client,
         ranges: &[Ipv4Net],
     ) -> Result<Vec<Ipv4Net>, CloudError> {
-        let names = ("update_instance_config_interface", "update_interface");
-        let request = self.request(Method::PUT, names.0, names.1);
-        let body = if self.config.is_some() {
+        let body = if self.profile.is_some() {
             json!({ "ip_ranges": ranges })
         } else {
             let ranges = ranges.iter().map(|range| json!({ "range": range }));
             json!({ "vpc": { "ipv4": { "ranges": ranges.collect::<Value>() } } })
         };
-        self.fetch(client, &request.json(body)).await
-    }
-
-    async fn fetch(self, client: &Client, request: &Request) -> Result<Vec<Ipv4Net>, CloudError> {
-        if self.config.is_some() {
-            let interface: ConfigInterface = client.fetch(request).await?;
-            return Ok(interface.ip_ranges);
-        }
-        let interface: LinodeInterface = client.fetch(request).await?;
-        let ranges = interface.vpc.ipv4.ranges.into_iter();
-        Ok(ranges.map(|range| range.range).collect())
+        let request = self.request(|kind, of, id| kind.change(of, id, body));
+        fetch(client, &request).await
     }
 }
 
-/// What an interface of either generation says of IPv6.
-#[derive(Debug, Deserialize)]
-pub(super) struct VpcIpv6 {
-    slaac: Option<Vec<Range<Ipv6Net>>>,
-    ranges: Option<Vec<Range<Ipv6Net>>>,
+async fn fetch(client: &Client, request: &Request) -> Result<Vec<Ipv4Net>, CloudError> {
+    let interface: Interface = client.fetch(request).await?;
+    let ranges = interface.ipv4_ranges();
+    ranges.ok_or_else(|| client.malformed(request, "the interface has no IPv4 ranges"))
 }
 
-impl VpcIpv6 {
-    /// The range that the Linode's own address is in, else the first of the others.
-    pub(super) fn first(&self) -> Option<Ipv6Net> {
-        let ranges = self.slaac.iter().chain(&self.ranges).flatten();
-        ranges.map(|range| range.range).next()
-    }
+/// The IPv6 range that a Linode has in a VPC.
+pub(super) async fn ipv6_range(
+    client: &Client,
+    linode: &str,
+) -> Result<Option<Ipv6Net>, CloudError> {
+    let instance: Instance = client.fetch(&INSTANCES.get(&[], linode)).await?;
+    let mut all: Vec<Interface> = if instance.interface_generation.as_deref() == Some("linode") {
+        let all: Interfaces = client.fetch(&INTERFACES.list(&[linode])).await?;
+        all.interfaces
+    } else {
+        let profiles: Vec<Profile> = client.all_pages(&api::all(&PROFILES, &[linode])).await?;
+        profiles
+            .into_iter()
+            .flat_map(|one| one.interfaces)
+            .collect()
+    };
+    // That of the profile that the Linode runs with comes first.
+    all.sort_by_key(|interface| interface.active != Some(true));
+    Ok(all.into_iter().find_map(Interface::ipv6_range))
 }

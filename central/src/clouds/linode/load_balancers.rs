@@ -11,7 +11,6 @@ mod options;
 mod plan;
 mod send;
 mod step;
-mod subnets;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -29,7 +28,7 @@ use tokio::time::Instant;
 
 use super::annotations as keys;
 use super::api::node_balancers::{BALANCERS, FIREWALLS, NodeBalancer, marked};
-use super::{Config, Linode, NAME, NodeBalancerFlags, VpcChoice};
+use super::{Linode, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::digest::hex;
@@ -48,59 +47,22 @@ use firewalls::Firewall;
 use observed::Observed;
 use options::Options;
 use step::Step;
-use subnets::SubnetNumbers;
 
 /// The NodeBalancers of an account; `inventory`: its Linodes.
-pub(super) fn of_account(
-    cloud: Arc<Linode>,
-    settings: Settings,
-    inventory: Arc<Inventory>,
-) -> Arc<dyn LoadBalancers> {
+pub(super) fn of_account(cloud: Arc<Linode>, inventory: Arc<Inventory>) -> Arc<dyn LoadBalancers> {
     let listed = cloud.clone();
     let firewalls = Listings::new(NAME, move || {
         let cloud = listed.clone();
         async move { cloud.all(&FIREWALLS, &[]).await }
     });
-    let balancers = NodeBalancers {
-        cloud,
-        settings,
-        firewalls,
-        subnets: SubnetNumbers::default(),
-    };
+    let balancers = NodeBalancers { cloud, firewalls };
     Arc::new(Engine::new(balancers, inventory))
-}
-
-/// What the command line and the environment say of NodeBalancers.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    /// Where they are made.
-    region: String,
-    /// Whether the status has the host name alone.
-    hostname_only: bool,
-    /// What else their Services need not say.
-    flags: NodeBalancerFlags,
-    /// The VPCs that the flags name.
-    vpcs: VpcChoice,
-}
-
-impl Settings {
-    /// What of the configuration is about them.
-    pub(super) fn of(config: &Config) -> Self {
-        Self {
-            region: config.region.clone(),
-            hostname_only: config.hostname_only_ingress,
-            flags: config.flags.node_balancers.clone(),
-            vpcs: config.flags.vpcs.clone(),
-        }
-    }
 }
 
 /// What the engine asks of Linode.
 struct NodeBalancers {
     cloud: Arc<Linode>,
-    settings: Settings,
     firewalls: Listings<Firewall>,
-    subnets: SubnetNumbers,
 }
 
 #[async_trait]
@@ -137,16 +99,16 @@ impl Provider for NodeBalancers {
     /// makes it from the time.
     fn default_name(&self, service_uid: &str) -> String {
         let digest = hex(&Sha256::digest(service_uid), 12);
-        format!("{}-{digest}", self.settings.flags.prefix)
+        format!("{}-{digest}", self.cloud.settings.flags.prefix)
     }
 
     fn drain_period(&self) -> Duration {
-        self.settings.flags.drain_period
+        self.cloud.settings.flags.drain_period
     }
 
     fn read(&self, reader: &mut Reader<'_>) -> Options {
         let label = self.default_name(&reader.service.uid);
-        Options::read(reader, &self.settings, label)
+        Options::read(reader, &self.cloud.settings, label)
     }
 
     fn secrets(service: &ServiceView) -> BTreeSet<String> {

@@ -9,15 +9,13 @@ use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
 use super::flags::IPV4_MASK_FLAG;
-use super::load_balancers::{self, Settings};
 use super::node_ranges::LinodeRanges;
 use super::routes::LinodeRoutes;
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names};
+use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names, load_balancers};
 use crate::cloud_api::{Fault, TokenCheck};
 use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
 use crate::cloud_provider::registration::{
-    Background, Cloud, ConfigFile, Configure, Obstacle, OpenCloud, OpenContext, Registration,
-    Source,
+    Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
 use crate::engine::inventory::Inventory;
 
@@ -75,49 +73,32 @@ impl Configure for Flags {
 }
 
 async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
-    let checks_token = config.flags.checks_token;
-    let (has_routes, routes_max_age) = (config.flags.has_routes, config.routes_max_age);
-    let (ipv4_mask, ipv6_mask) = (config.flags.ipv4_mask, config.flags.ipv6_mask);
+    let Flags {
+        checks_token,
+        has_routes,
+        ipv4_mask,
+        ..
+    } = config.settings.flags;
     let limits = context.limits.or(LIMITS);
     let requests = context.requests;
     let requests = requests.with_calls(context.registry, go_names::CALLS, go_names::method);
-    let settings = Settings::of(&config);
     let linode = Linode::new(config, limits, requests)?;
-    let (mut background, mut obstacle) = (None::<Background>, None::<Obstacle>);
+    let inventory = Arc::new(Inventory::new(linode.clone()));
+    let mut cloud = Cloud::of(inventory.clone());
     if checks_token {
         let check = TokenCheck::start(linode.clone(), api::profile());
-        let check = check.await.context(INVALID_TOKEN)?;
-        let watched = check.clone();
-        background = Some(Box::new(|_| {
-            let refused = async move { check.watch().await };
-            refused
-                .map(|refusal| anyhow::Error::new(refusal).context(INVALID_TOKEN))
-                .boxed()
-        }));
-        obstacle = Some(Box::new(move || watched.obstacle()));
+        cloud.watch(&check.await.context(INVALID_TOKEN)?, INVALID_TOKEN);
     }
-    let ranges = LinodeRanges {
-        linode: linode.clone(),
-        ipv6_mask,
-    };
-    let pod_network = PodNetwork {
-        routes: has_routes.then(|| LinodeRoutes::new(linode.clone(), routes_max_age) as _),
+    cloud.pod_network = PodNetwork {
+        routes: has_routes.then(|| Arc::new(LinodeRoutes(linode.clone())) as _),
         node_ipam: Some(NodeIpam {
             ipv4_mask,
             ipv4_mask_flag: IPV4_MASK_FLAG,
-            ranges: Arc::new(ranges),
+            ranges: Arc::new(LinodeRanges(linode.clone())),
         }),
     };
-    let inventory = Arc::new(Inventory::new(linode.clone()));
-    let instances = inventory.clone();
-    Ok(Cloud {
-        instances,
-        load_balancers: Some(Box::new(move |_, _| {
-            load_balancers::of_account(linode, settings, inventory)
-        })),
-        networks: None,
-        pod_network,
-        background,
-        obstacle,
-    })
+    cloud.load_balancers = Some(Box::new(move |_, _| {
+        load_balancers::of_account(linode, inventory)
+    }));
+    Ok(cloud)
 }

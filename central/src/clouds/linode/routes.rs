@@ -1,8 +1,6 @@
 //! Routes to Pods: ranges on the interface that a Linode has in a VPC.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use ipnet::{IpNet, Ipv4Net};
@@ -15,22 +13,11 @@ use super::vpcs::VpcRows;
 use super::{Linode, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::pod_network::{
-    MayWrite, Route, RouteError, RouteTable, Routes, Unroutable,
+    MayWrite, Route, RouteError, RouteListing, RouteTable, Routes, Unroutable,
 };
 
 /// The routes to Linodes.
-pub(super) struct LinodeRoutes {
-    linode: Arc<Linode>,
-    /// How old a listing may be (`LINODE_ROUTES_CACHE_TTL_SECONDS`).
-    max_age: Duration,
-    /// Held while a Linode is written on.
-    locks: Mutex<HashMap<u64, Arc<tokio::sync::Mutex<()>>>>,
-    /// What was written, and when: older listings do not show it.
-    written: Mutex<HashMap<InterfaceId, Written>>,
-}
-
-/// The ranges that an interface has had since then.
-type Written = (Vec<Ipv4Net>, Instant);
+pub(super) struct LinodeRoutes(pub(super) Arc<Linode>);
 
 /// An interface with an address in a subnet.
 #[derive(Clone, Debug)]
@@ -42,22 +29,10 @@ struct Interface {
 }
 
 impl LinodeRoutes {
-    pub(super) fn new(linode: Arc<Linode>, max_age: Duration) -> Arc<Self> {
-        Arc::new(Self {
-            linode,
-            max_age,
-            locks: Mutex::default(),
-            written: Mutex::default(),
-        })
-    }
-
-    fn written(&self) -> MutexGuard<'_, HashMap<InterfaceId, Written>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn rows(&self, since: Option<Instant>) -> Result<Arc<VpcRows>, CloudError> {
-        let since = since.or_else(|| Instant::now().checked_sub(self.max_age));
-        self.linode.vpcs.rows(&self.linode.client, since).await
+        let max_age = self.0.settings.routes_max_age;
+        let since = since.or_else(|| Instant::now().checked_sub(max_age));
+        self.0.vpcs.rows(&self.0.client, since).await
     }
 
     /// Reads the ranges of an interface afresh, changes them, and writes them if that makes a difference.
@@ -69,47 +44,26 @@ impl LinodeRoutes {
         choose: fn(&[Interface], Ipv4Net) -> Option<InterfaceId>,
         change: fn(&mut Vec<Ipv4Net>, Ipv4Net),
     ) -> Result<(), RouteError> {
+        let refused = |why| CloudError::new(NAME, ErrorKind::Invalid, self.explain(route, why));
         let (IpNet::V4(destination), Ok(linode)) =
             (route.destination, route.machine.instance().parse())
         else {
-            return Err(refused(self.explain(route, Unroutable::Family)).into());
+            return Err(refused(Unroutable::Family).into());
         };
         let rows = self.rows(None).await?;
-        let interfaces = self.interfaces(&rows, linode)?;
-        let Some(interface) = choose(&interfaces, destination) else {
-            return Err(refused(self.explain(route, Unroutable::NoInterface)).into());
+        let own: &[VpcRow] = rows.of_linodes.get(&linode).map_or(&[], Vec::as_slice);
+        let Some(interface) = choose(&interfaces(own)?, destination) else {
+            return Err(refused(Unroutable::NoInterface).into());
         };
-        let lock = {
-            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-            locks.entry(linode).or_default().clone()
-        };
-        let _one_at_a_time = lock.lock().await;
-        let client = &self.linode.client;
+        let client = &self.0.client;
         let before = interface.ranges(client).await?;
         let mut after = before.clone();
         change(&mut after, destination);
         if after != before {
             may_write()?;
-            after = interface.set_ranges(client, &after).await?;
+            interface.set_ranges(client, &after).await?;
         }
-        self.written().insert(interface, (after, Instant::now()));
         Ok(())
-    }
-
-    /// The interfaces of a Linode with an IPv4 address. Of several configuration profiles those of the active
-    /// one, if any is.
-    fn interfaces(&self, rows: &VpcRows, linode: u64) -> Result<Vec<Interface>, CloudError> {
-        let mut all = interfaces(rows, linode)?;
-        let written = self.written();
-        for interface in &mut all {
-            if let Some((ranges, at)) = written.get(&interface.id)
-                && *at >= rows.begun
-            {
-                interface.ranges.clone_from(ranges);
-            }
-        }
-        Ok(all)
     }
 }
 
@@ -119,25 +73,21 @@ impl Routes for LinodeRoutes {
         NAME
     }
 
-    async fn list(&self, since: Option<Instant>) -> Result<RouteTable, CloudError> {
+    async fn list(&self, since: Option<Instant>) -> Result<RouteListing, CloudError> {
         let rows = self.rows(since).await?;
-        self.written().retain(|_, (_, at)| *at >= rows.begun);
         let mut table = RouteTable::new();
-        for linode in rows.linodes() {
+        for (linode, own) in &rows.of_linodes {
             let machine = ProviderId::new(NAME, &linode.to_string())
                 .map_err(|error| torn(&error.to_string()))?;
-            let interfaces = self.interfaces(&rows, linode)?;
-            let ipv4 = interfaces.iter().flat_map(|one| &one.ranges);
-            let mut ranges: Vec<IpNet> = ipv4.map(|range| IpNet::V4(*range)).collect();
-            for text in rows
-                .ipv6_of(linode)
-                .filter_map(|row| row.ipv6_range.as_ref())
-            {
+            let ipv4 = interfaces(own)?.into_iter().flat_map(|one| one.ranges);
+            let mut ranges: Vec<IpNet> = ipv4.map(IpNet::V4).collect();
+            for text in own.iter().filter_map(|row| row.ipv6_range.as_ref()) {
                 ranges.push(IpNet::V6(parse(text)?));
             }
             table.insert(machine, ranges);
         }
-        Ok(table)
+        let begun = rows.begun;
+        Ok(RouteListing { begun, table })
     }
 
     fn can_write(&self, destination: &IpNet) -> bool {
@@ -191,9 +141,11 @@ fn with_range(interfaces: &[Interface], destination: Ipv4Net) -> Option<Interfac
         .or_else(|| around(interfaces, destination))
 }
 
-fn interfaces(rows: &VpcRows, linode: u64) -> Result<Vec<Interface>, CloudError> {
+/// The interfaces of a Linode with an IPv4 address. Of several configuration profiles those of the active
+/// one, if any is.
+fn interfaces(rows: &[VpcRow]) -> Result<Vec<Interface>, CloudError> {
     let mut all: Vec<Interface> = Vec::new();
-    for row in rows.ipv4_of(linode) {
+    for row in rows {
         if let (Some(address), Some(id)) = (&row.address, interface_id(row)) {
             let subnet: Ipv4Net = parse(&format!("{address}/{}", row.prefix.unwrap_or(32)))?;
             all.push(Interface {
@@ -204,12 +156,11 @@ fn interfaces(rows: &VpcRows, linode: u64) -> Result<Vec<Interface>, CloudError>
             });
         }
     }
-    for row in rows.ipv4_of(linode) {
+    for row in rows {
         let Some(text) = &row.address_range else {
             continue;
         };
-        let range = parse(text)?;
-        let id = interface_id(row);
+        let (range, id) = (parse(text)?, interface_id(row));
         if let Some(interface) = all.iter_mut().find(|one| Some(one.id) == id) {
             interface.ranges.push(range);
         }
@@ -223,7 +174,7 @@ fn interfaces(rows: &VpcRows, linode: u64) -> Result<Vec<Interface>, CloudError>
 fn interface_id(row: &VpcRow) -> Option<InterfaceId> {
     Some(InterfaceId {
         linode: row.linode_id?,
-        config: row.config_id,
+        profile: row.config_id,
         interface: row.interface_id?,
     })
 }
@@ -236,10 +187,6 @@ fn parse<T: std::str::FromStr>(text: &str) -> Result<T, CloudError> {
 
 fn torn(problem: &str) -> CloudError {
     CloudError::new(NAME, ErrorKind::Malformed, problem)
-}
-
-fn refused(why: String) -> CloudError {
-    CloudError::new(NAME, ErrorKind::Invalid, why)
 }
 
 #[cfg(test)]

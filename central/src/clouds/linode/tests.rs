@@ -16,11 +16,13 @@ pub(super) fn linode(base: &Url, flags: Flags) -> Arc<Linode> {
 pub(super) fn linode_with(connection: Connection, flags: Flags) -> Arc<Linode> {
     let config = Config {
         connection,
-        region: "us-east".to_owned(),
-        hostname_only_ingress: false,
-        external_subnet: None,
-        routes_max_age: Duration::from_secs(60),
-        flags,
+        settings: Settings {
+            region: "us-east".to_owned(),
+            hostname_only: false,
+            external_subnet: None,
+            routes_max_age: Duration::from_secs(60),
+            flags,
+        },
         notices: Vec::new(),
     };
     let limits = Limits {
@@ -64,7 +66,7 @@ async fn reads_all_pages() {
     })
     .await;
     let flags = Flags {
-        tag: Some("k\"8s".to_owned()),
+        tag_filter: Some("k\"8s".to_owned()),
         ..Flags::default()
     };
     let machines = linode(&cloud.base, flags).list().await.unwrap();

@@ -1,20 +1,40 @@
-//! What Linodes have in the VPCs that are configured.
+//! VPCs: which are meant, and what Linodes have in them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::NAME;
-use super::api::{self, Subnet, Vpc, VpcRow};
+use super::api::{self, Labelled, SUBNETS, VPC_IPV4, VPC_IPV6, VPCS, VpcRow};
 use super::flags::VpcChoice;
-use crate::cloud_api::{Client, CloudError, ErrorKind};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Remembered};
 
-/// For how long the numbers of VPCs and subnets are remembered.
+/// For how long the numbers of VPCs and subnets are remembered: one may be deleted and made again under its
+/// label.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
+
+/// A VPC.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Vpc {
+    /// By number.
+    Id(u64),
+    /// By label.
+    Label(String),
+}
+
+/// A subnet of a VPC.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Subnet {
+    /// By number.
+    Id(u64),
+    /// By label, in a VPC.
+    Named { vpc: Vpc, subnet: String },
+}
 
 /// What one Linode has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,79 +47,53 @@ pub(super) struct VpcAddresses {
     pub(super) is_torn: bool,
 }
 
-/// The VPCs that are looked at.
-#[derive(Debug)]
-pub(super) struct Vpcs {
-    choice: VpcChoice,
-    found: Mutex<Option<Found>>,
-    /// What was read last.
-    last: Mutex<Option<Arc<VpcRows>>>,
-}
-
-/// All that is taken in the chosen subnets, in the order of the VPCs, and in each in that of the API.
+/// All that Linodes have in the chosen subnets, in the order of the VPCs, and in each in that of the API.
 #[derive(Debug)]
 pub(super) struct VpcRows {
     /// When it was asked for: it shows nothing older.
     pub(super) begun: Instant,
-    ipv4: OfLinodes,
-    ipv6: OfLinodes,
+    /// By the number of the Linode.
+    pub(super) of_linodes: BTreeMap<u64, Vec<VpcRow>>,
 }
 
-/// Rows by the number of their Linode.
-type OfLinodes = BTreeMap<u64, Vec<VpcRow>>;
-
-impl VpcRows {
-    /// The Linodes that have something there.
-    pub(super) fn linodes(&self) -> BTreeSet<u64> {
-        self.ipv4.keys().chain(self.ipv6.keys()).copied().collect()
-    }
-
-    /// What a Linode has of IPv4.
-    pub(super) fn ipv4_of(&self, linode: u64) -> impl Iterator<Item = &VpcRow> {
-        self.ipv4.get(&linode).into_iter().flatten()
-    }
-
-    /// What a Linode has of IPv6.
-    pub(super) fn ipv6_of(&self, linode: u64) -> impl Iterator<Item = &VpcRow> {
-        self.ipv6.get(&linode).into_iter().flatten()
-    }
-}
-
-/// The numbers of VPCs, and of the subnets in them.
-#[derive(Clone, Debug)]
-struct Found {
-    at: Instant,
-    vpcs: Vec<(u64, Vec<u64>)>,
+/// The VPCs that are looked at.
+#[derive(Debug)]
+pub(super) struct Vpcs {
+    choice: VpcChoice,
+    /// The numbers of the chosen VPCs, and of the subnets in them.
+    chosen: Remembered<(), Vec<(u64, Vec<u64>)>>,
+    /// The numbers of subnets that Services name.
+    named: Remembered<Subnet, u64>,
+    /// What was read last.
+    last: Mutex<Option<Arc<VpcRows>>>,
 }
 
 impl Vpcs {
     pub(super) fn new(choice: VpcChoice) -> Self {
         Self {
             choice,
-            found: Mutex::new(None),
-            last: Mutex::new(None),
+            chosen: Remembered::new(REMEMBERED),
+            named: Remembered::new(REMEMBERED),
+            last: Mutex::default(),
         }
     }
 
-    /// Every address in them, read afresh, by the Linode's number. None: no VPC is configured.
+    /// Every address in them, read afresh, by the Linode's number.
     ///
     /// # Errors
-    /// [`CloudError`] unless all of it could be read.
+    /// [`CloudError`], here and below, unless all of it could be read.
     pub(super) async fn read(
         &self,
         client: &Client,
-    ) -> Result<Option<HashMap<u64, VpcAddresses>>, CloudError> {
-        if self.choice == VpcChoice::None {
-            return Ok(None);
-        }
+    ) -> Result<HashMap<u64, VpcAddresses>, CloudError> {
         let rows = self.rows(client, Some(Instant::now())).await?;
-        Ok(Some(addresses(&rows)))
+        let of_linodes = rows.of_linodes.iter();
+        Ok(of_linodes
+            .map(|(id, rows)| (*id, addresses(rows)))
+            .collect())
     }
 
     /// All that is taken in them, from a listing that was begun at `since` or later. `None`: however old.
-    ///
-    /// # Errors
-    /// [`CloudError`] unless all of it could be read.
     pub(super) async fn rows(
         &self,
         client: &Client,
@@ -112,13 +106,12 @@ impl Vpcs {
         }
         let mut rows = VpcRows {
             begun: Instant::now(),
-            ipv4: OfLinodes::new(),
-            ipv6: OfLinodes::new(),
+            of_linodes: BTreeMap::new(),
         };
-        for (vpc, subnets) in self.find(client).await? {
-            if let Err(error) = collect(client, vpc, &subnets, &mut rows).await {
+        for (vpc, subnets) in self.chosen(client).await? {
+            if let Err(error) = collect(client, vpc, &subnets, &mut rows.of_linodes).await {
                 // It may have been deleted and made again, with another number.
-                *self.found.lock().await = None;
+                self.chosen.forget().await;
                 return Err(error);
             }
         }
@@ -127,36 +120,47 @@ impl Vpcs {
         Ok(rows)
     }
 
-    /// The first of the subnets, and its VPC. None: no VPC is configured.
-    ///
-    /// # Errors
-    /// [`CloudError`] unless it could be found.
+    /// The first of the chosen subnets, and its VPC. None: no VPC is chosen.
     pub(super) async fn first_subnet(
         &self,
         client: &Client,
     ) -> Result<Option<(u64, u64)>, CloudError> {
-        let found = self.find(client).await?;
-        let first = found.first();
+        let chosen = self.chosen(client).await?;
+        let first = chosen.first();
         Ok(first.and_then(|(vpc, subnets)| Some((*vpc, *subnets.first()?))))
     }
 
-    async fn find(&self, client: &Client) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
-        let mut found = self.found.lock().await;
-        if let Some(found) = found.as_ref().filter(|f| f.at.elapsed() < REMEMBERED) {
-            return Ok(found.vpcs.clone());
-        }
-        let vpcs = match &self.choice {
-            VpcChoice::None => Vec::new(),
-            VpcChoice::Numbers { vpcs, subnets } => {
-                vpcs.iter().map(|vpc| (*vpc, subnets.clone())).collect()
-            }
-            VpcChoice::Names { vpcs, subnets } => by_name(client, vpcs, subnets).await?,
+    /// The number of a subnet.
+    pub(super) async fn number(&self, client: &Client, subnet: &Subnet) -> Result<u64, CloudError> {
+        let (vpc, label) = match subnet {
+            Subnet::Id(id) => return Ok(*id),
+            Subnet::Named { vpc, subnet } => (vpc, subnet),
         };
-        *found = Some(Found {
-            at: Instant::now(),
-            vpcs: vpcs.clone(),
-        });
-        Ok(vpcs)
+        let find = async {
+            let vpc = match vpc {
+                Vpc::Id(id) => *id,
+                Vpc::Label(label) => {
+                    let all = list(client, &VPCS, &[]).await?;
+                    number(&all, label).ok_or_else(|| missing(&format!("VPC {label}")))?
+                }
+            };
+            let all = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
+            number(&all, label).ok_or_else(|| missing(&format!("subnet {label} in VPC {vpc}")))
+        };
+        self.named.get(subnet.clone(), find).await
+    }
+
+    async fn chosen(&self, client: &Client) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
+        let find = async {
+            match &self.choice {
+                VpcChoice::None => Ok(Vec::new()),
+                VpcChoice::Numbers { vpcs, subnets } => {
+                    Ok(vpcs.iter().map(|vpc| (*vpc, subnets.clone())).collect())
+                }
+                VpcChoice::Names { vpcs, subnets } => by_name(client, vpcs, subnets).await,
+            }
+        };
+        self.chosen.get((), find).await
     }
 }
 
@@ -165,22 +169,18 @@ async fn by_name(
     names: &[String],
     subnet_names: &[String],
 ) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
-    let all: Vec<Vpc> = client.all_pages(&api::vpcs()).await?;
-    let numbers: BTreeMap<&str, u64> = all
-        .iter()
-        .filter_map(|vpc| Some((vpc.label.as_deref()?, vpc.id)))
-        .collect();
+    let correct = "; correct the flag, or create it";
+    let all = list(client, &VPCS, &[]).await?;
     let mut found = Vec::new();
     for name in names {
-        let Some(vpc) = numbers.get(name.as_str()) else {
-            return Err(misnamed(&format!("--vpc-names: there is no VPC {name}")));
+        let missing = || invalid(format!("--vpc-names: there is no VPC {name}{correct}"));
+        let vpc = number(&all, name).ok_or_else(missing)?;
+        let subnets = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
+        let is_chosen = |one: &&Labelled| {
+            let label = one.label.as_ref();
+            label.is_some_and(|label| subnet_names.contains(label))
         };
-        let subnets: Vec<Subnet> = client.all_pages(&api::subnets(*vpc)).await?;
-        let chosen: Vec<u64> = subnets
-            .iter()
-            .filter(|s| s.label.as_ref().is_some_and(|l| subnet_names.contains(l)))
-            .map(|subnet| subnet.id)
-            .collect();
+        let chosen: Vec<u64> = subnets.iter().filter(is_chosen).map(|one| one.id).collect();
         if chosen.is_empty() {
             tracing::warn!(
                 vpc = name,
@@ -188,33 +188,55 @@ async fn by_name(
                 "the VPC has none of these subnets"
             );
         } else {
-            found.push((*vpc, chosen));
+            found.push((vpc, chosen));
         }
     }
     if found.is_empty() {
-        let names = subnet_names.join(",");
-        return Err(misnamed(&format!(
-            "--subnet-names={names}: none of the VPCs has such a subnet"
+        return Err(invalid(format!(
+            "--subnet-names={}: none of the VPCs has such a subnet{correct}",
+            subnet_names.join(",")
         )));
     }
     Ok(found)
 }
 
-fn misnamed(problem: &str) -> CloudError {
-    let message = format!("{problem}; correct the flag, or create it");
-    CloudError::new(NAME, ErrorKind::Invalid, message)
+async fn list(client: &Client, kind: &Kind, of: &[&str]) -> Result<Vec<Labelled>, CloudError> {
+    client.all_pages(&api::all(kind, of)).await
+}
+
+fn number(all: &[Labelled], label: &str) -> Option<u64> {
+    let mut all = all.iter();
+    let found = all.find(|one| one.label.as_deref() == Some(label));
+    found.map(|one| one.id)
+}
+
+fn missing(what: &str) -> CloudError {
+    invalid(format!(
+        "there is no {what}; create it, or correct the annotations of the Service or --vpc-names and \
+         --subnet-names"
+    ))
+}
+
+fn invalid(problem: String) -> CloudError {
+    CloudError::new(NAME, ErrorKind::Invalid, problem)
 }
 
 async fn collect(
     client: &Client,
     vpc: u64,
     subnets: &[u64],
-    rows: &mut VpcRows,
+    of_linodes: &mut BTreeMap<u64, Vec<VpcRow>>,
 ) -> Result<(), CloudError> {
-    let ipv4: Vec<VpcRow> = client.all_pages(&api::vpc_ipv4(vpc, subnets)).await?;
-    let ipv6: Vec<VpcRow> = client.all_pages(&api::vpc_ipv6(vpc, subnets)).await?;
-    for (rows, of_linodes) in [(ipv4, &mut rows.ipv4), (ipv6, &mut rows.ipv6)] {
-        let is_chosen = |row: &VpcRow| row.subnet_id.is_none_or(|id| subnets.contains(&id));
+    // Several subnets stand in one text, as Linode's controller wrote it.
+    let numbers: Vec<String> = subnets.iter().map(ToString::to_string).collect();
+    let filter = json!({ "subnet_id": numbers.join(",") });
+    for (kind, is_ipv4) in [(&VPC_IPV4, true), (&VPC_IPV6, false)] {
+        let request = api::filtered(kind, &[&vpc.to_string()], &filter);
+        let rows: Vec<VpcRow> = client.all_pages(&request).await?;
+        let is_chosen = |row: &VpcRow| {
+            let is_in = row.subnet_id.is_none_or(|id| subnets.contains(&id));
+            is_in && row.is_ipv4() == is_ipv4
+        };
         for row in rows.into_iter().filter(is_chosen) {
             if let Some(linode) = row.linode_id.filter(|id| *id != 0) {
                 of_linodes.entry(linode).or_default().push(row);
@@ -224,26 +246,22 @@ async fn collect(
     Ok(())
 }
 
-fn addresses(rows: &VpcRows) -> HashMap<u64, VpcAddresses> {
-    let of_linode = |linode| {
-        let mut own = VpcAddresses::default();
-        for address in rows.ipv4_of(linode).filter_map(|row| row.address.as_ref()) {
-            match address.parse() {
-                Ok(address) if own.ipv4.contains(&address) => {}
-                Ok(address) => own.ipv4.push(address),
-                Err(_) => own.is_torn = true,
+fn addresses(rows: &[VpcRow]) -> VpcAddresses {
+    let mut own = VpcAddresses::default();
+    for row in rows {
+        match row.address.as_deref().map(str::parse) {
+            None => {}
+            Some(Ok(address)) if own.ipv4.contains(&address) => {}
+            Some(Ok(address)) => own.ipv4.push(address),
+            Some(Err(_)) => own.is_torn = true,
+        }
+        let is_public = row.ipv6_is_public.unwrap_or(false);
+        for address in row.ipv6_addresses.iter().flatten() {
+            match address.slaac_address.as_deref().map(str::parse) {
+                Some(Ok(address)) => own.ipv6.push((address, is_public)),
+                Some(Err(_)) | None => own.is_torn = true,
             }
         }
-        for row in rows.ipv6_of(linode) {
-            let is_public = row.ipv6_is_public.unwrap_or(false);
-            for address in row.ipv6_addresses.iter().flatten() {
-                match address.slaac_address.as_deref().map(str::parse) {
-                    Some(Ok(address)) => own.ipv6.push((address, is_public)),
-                    Some(Err(_)) | None => own.is_torn = true,
-                }
-            }
-        }
-        (linode, own)
-    };
-    rows.linodes().into_iter().map(of_linode).collect()
+    }
+    own
 }

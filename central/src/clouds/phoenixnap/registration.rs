@@ -13,7 +13,6 @@ use super::setting::Setting;
 use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::ForeignPool;
-use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, MakeLoadBalancers, Networks, OpenCloud, OpenContext,
     Registration, Source,
@@ -71,12 +70,8 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
             Arc::new(PooledEngine::new(blocks))
         })
     });
-    Ok(Cloud {
-        instances: inventory,
-        load_balancers,
-        networks: is_announced.then(|| -> Networks { Arc::new(ForeignPool::default) }),
-        pod_network: PodNetwork::default(),
-        background: None,
-        obstacle: None,
-    })
+    let mut cloud = Cloud::of(inventory);
+    cloud.load_balancers = load_balancers;
+    cloud.networks = is_announced.then(|| -> Networks { Arc::new(ForeignPool::default) });
+    Ok(cloud)
 }

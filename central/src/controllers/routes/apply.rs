@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -11,6 +13,7 @@ use mooring_common::errors::with_causes;
 use mooring_common::k8s::{ApiFailure, EventKind, Slim as _, classify};
 use mooring_common::names::{node_conditions, reasons};
 use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
 use mooring_common::work_queue::Backoff;
 use serde_json::json;
 use tokio::time::Instant;
@@ -18,7 +21,7 @@ use tokio::time::Instant;
 use super::Controller;
 use super::history::called_for;
 use super::plan::{Decisions, Refusal, Refused, RouteStep};
-use crate::cloud_provider::pod_network::{Route, RouteError};
+use crate::cloud_provider::pod_network::{Route, RouteError, RouteTable};
 use crate::election::NotLeading;
 
 /// Why a step failed.
@@ -53,8 +56,23 @@ pub(super) struct Attempts {
     pub(super) told: HashMap<String, BTreeSet<String>>,
     /// The condition last written on a Node, by its UID.
     conditions: HashMap<String, (bool, Instant)>,
+    /// Routes that were made (true) or deleted, and when: older listings do not show it.
+    written: HashMap<Route, (bool, Instant)>,
     /// What was logged.
     pub(super) unclaimed: BTreeSet<Route>,
+}
+
+impl Attempts {
+    /// Brings a listing that was begun then up to date.
+    pub(super) fn show_written(&mut self, begun: Instant, table: &mut RouteTable) {
+        self.written.retain(|_, (_, at)| *at >= begun);
+        for (route, (is_there, _)) in &self.written {
+            if let Some(ranges) = table.get_mut(&route.machine) {
+                ranges.retain(|range| *range != route.destination);
+                ranges.extend(is_there.then_some(route.destination));
+            }
+        }
+    }
 }
 
 impl Controller {
@@ -62,7 +80,7 @@ impl Controller {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the steps, deletions first. Gives the UIDs of the Nodes that lack a route now, and when to try
+    /// Takes the steps, deletions first, those of one machine one after the other. Gives the UIDs of the Nodes that lack a route now, and when to try
     /// again at the latest.
     pub(super) async fn apply(&self, decisions: &Decisions) -> (HashSet<String>, Option<Duration>) {
         let steps = decisions.plan.steps().to_vec().into_iter();
@@ -71,12 +89,11 @@ impl Controller {
         let mut lacking = HashSet::new();
         let mut next: Option<Duration> = None;
         for steps in [deletions, creations] {
-            let taken = steps.into_iter().map(|step| async move {
-                let taken = self.take(&step).await;
-                (step, taken)
-            });
-            let mut ended = stream::iter(taken).buffer_unordered(SIDE_BY_SIDE);
-            while let Some((step, taken)) = ended.next().await {
+            let take = |step: RouteStep| {
+                let taken = async move { (self.take(&step).await, step) };
+                taken.boxed()
+            };
+            for (taken, step) in by_machine(steps, take).await {
                 let Err(wait) = taken else { continue };
                 next = Some(next.map_or(wait, |next| next.min(wait)));
                 if let RouteStep::Create { node, .. } = step {
@@ -115,6 +132,7 @@ impl Controller {
 
     async fn carry_out(&self, step: &RouteStep) -> Result<(), Failure> {
         let may_write = || self.context.leadership.check();
+        let is_there = matches!(step, RouteStep::Create { .. });
         match step {
             RouteStep::Create { route, .. } => self.routes.create(route, &may_write).await?,
             RouteStep::Delete { route, node } => {
@@ -125,6 +143,10 @@ impl Controller {
                 self.history.deleted(route);
             }
         }
+        let written = (is_there, Instant::now());
+        self.attempts()
+            .written
+            .insert(step.route().clone(), written);
         tracing::info!("{step}");
         Ok(())
     }
@@ -269,5 +291,96 @@ impl Controller {
             .conditions
             .retain(|uid, _| nodes.contains(uid.as_str()));
         attempts.failed.retain(|route, _| planned.contains(route));
+    }
+}
+
+/// Takes steps, those of one machine one after the other: what is read of it is written back. Gives what came
+/// of each.
+async fn by_machine<'a, T: Send>(
+    steps: Vec<RouteStep>,
+    take: impl Fn(RouteStep) -> BoxFuture<'a, T> + Copy + Send,
+) -> Vec<T> {
+    let mut machines: HashMap<ProviderId, Vec<RouteStep>> = HashMap::new();
+    for step in steps {
+        let machine = step.route().machine.clone();
+        machines.entry(machine).or_default().push(step);
+    }
+    let taken = machines.into_values().map(|steps| async move {
+        let mut taken = Vec::new();
+        for step in steps {
+            taken.push(take(step).await);
+        }
+        taken
+    });
+    let taken = stream::iter(taken).buffer_unordered(SIDE_BY_SIDE);
+    taken.concat().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_machine_is_written_on_one_step_at_a_time() {
+        let step = |machine: &str, range: &str| RouteStep::Delete {
+            route: Route {
+                machine: machine.parse().unwrap(),
+                destination: range.parse().unwrap(),
+            },
+            node: None,
+        };
+        let (one, other) = ("linode://1", "linode://2");
+        let steps = vec![
+            step(one, "10.0.1.0/24"),
+            step(one, "10.0.2.0/24"),
+            step(other, "10.0.3.0/24"),
+        ];
+        let under_way = Mutex::new(Vec::new());
+        let now = || under_way.lock().unwrap();
+        let take = |step: RouteStep| {
+            let taken = async move {
+                let machine = step.route().machine.clone();
+                let before = now().clone();
+                assert!(!before.contains(&machine), "{machine} twice at once");
+                now().push(machine.clone());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                now().retain(|other| *other != machine);
+                !before.is_empty()
+            };
+            taken.boxed()
+        };
+        let beside_another = by_machine(steps, take).await;
+        assert_eq!(beside_another.len(), 3);
+        assert!(
+            beside_another.contains(&true),
+            "machines are written on side by side"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_written_shows_in_older_listings() {
+        let route = |range: &str| Route {
+            machine: "linode://7".parse().unwrap(),
+            destination: range.parse().unwrap(),
+        };
+        let (kept, made, gone) = ("10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24");
+        let begun = Instant::now();
+        let mut attempts = Attempts::default();
+        attempts.written.insert(route(made), (true, begun));
+        attempts.written.insert(route(gone), (false, begun));
+        let listed = RouteTable::from([(
+            route(kept).machine,
+            vec![route(kept).destination, route(gone).destination],
+        )]);
+        let mut shown = listed.clone();
+        attempts.show_written(begun, &mut shown);
+        let expected = vec![route(kept).destination, route(made).destination];
+        assert_eq!(shown[&route(kept).machine], expected);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let mut later = listed.clone();
+        attempts.show_written(Instant::now(), &mut later);
+        assert_eq!(later, listed, "a later listing says it itself");
     }
 }

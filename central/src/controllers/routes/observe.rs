@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Controller;
 use crate::cloud_api::CloudError;
-use crate::cloud_provider::pod_network::{Route, RouteTable};
+use crate::cloud_provider::pod_network::{Route, RouteListing, RouteTable};
 
 /// One Node of the cloud.
 #[derive(Clone, Debug)]
@@ -33,7 +33,8 @@ pub(super) struct Observed {
 impl Controller {
     /// With a listing that was begun at `since` or later; `None`: an older one will do.
     pub(super) async fn observe(&self, since: Option<Instant>) -> Result<Observed, CloudError> {
-        let table = self.routes.list(since).await?;
+        let RouteListing { begun, mut table } = self.routes.list(since).await?;
+        self.attempts().show_written(begun, &mut table);
         // After the listing: a route that is on its way to a Node that has just come is no orphan.
         let nodes = self.context.nodes.all().into_iter();
         let mut nodes: Vec<NodeRoutes> = nodes.filter_map(|(_, node)| self.node(node)).collect();

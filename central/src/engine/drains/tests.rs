@@ -13,6 +13,10 @@ impl Member for Backend {
         ("10.0.0.1", 80)
     }
 
+    fn name(&self) -> &str {
+        "10.0.0.1:80"
+    }
+
     fn is_enabled(&self) -> bool {
         self.0
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mooring_common::names::cloudscale_tags as tags;
-use reqwest::Method;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{address, said, slug, subnet};
-use crate::cloud_api::{Request, lenient, or_default};
+use super::{address, slug, subnet};
+use crate::cloud_api::{Kind, Request, lenient, or_default};
 use crate::engine::provider::Listed;
+use crate::resource_kinds;
 
 /// The status of one that the cloud is at work on, and of which it takes no other change.
 const CHANGING: &str = "changing";
@@ -93,34 +93,16 @@ impl Listed for Balancer {
     }
 }
 
-/// Where they are.
-const BALANCERS: &str = "load-balancers";
-
-fn path(uuid: &str) -> String {
-    format!("{BALANCERS}/{uuid}")
+resource_kinds! {
+    /// Load balancers.
+    pub(crate) BALANCERS: "load_balancer", "load_balancers", "load-balancers", PATCH "rename_load_balancer";
 }
 
-/// All load balancers.
-pub(crate) fn all() -> Request {
-    Request::get("list_load_balancers", BALANCERS)
-}
-
-/// One load balancer.
-pub(crate) fn one(uuid: &str) -> Request {
-    Request::get("get_load_balancer", path(uuid))
-}
-
-/// A new one.
-pub(crate) fn create(spec: &impl Serialize) -> Request {
-    Request::new("create_load_balancer", Method::POST, BALANCERS).json(said(json!(spec)))
-}
-
-/// Something about one.
-pub(crate) fn change(operation: &'static str, uuid: &str, body: Value) -> Request {
-    Request::new(operation, Method::PATCH, path(uuid)).json(body)
-}
-
-/// The end of one.
-pub(crate) fn delete(uuid: &str) -> Request {
-    Request::new("delete_load_balancer", Method::DELETE, path(uuid))
+/// Gives one these tags.
+pub(crate) fn tag(uuid: &str, body: Value) -> Request {
+    let kind = Kind {
+        change: "tag_load_balancer",
+        ..BALANCERS
+    };
+    kind.change(&[], uuid, body)
 }

@@ -32,9 +32,9 @@ pub(super) struct PartListings {
 impl PartListings {
     pub(super) fn new(cloud: Arc<Cloudscale>) -> Self {
         Self {
-            pools: of(&cloud, || POOL.list("")),
-            listeners: of(&cloud, || LISTENER.list("")),
-            monitors: of(&cloud, || MONITOR.list("")),
+            pools: of(&cloud, || POOL.list(&[])),
+            listeners: of(&cloud, || LISTENER.list(&[])),
+            monitors: of(&cloud, || MONITOR.list(&[])),
             floating_ips: of(&cloud, floating_ips::all),
             cloud,
         }
@@ -103,7 +103,7 @@ impl PartListings {
     }
 
     async fn members(&self, pool: &str) -> Result<Vec<ListedPart>, CloudError> {
-        self.cloud.client.fetch(&MEMBER.list(pool)).await
+        self.cloud.client.fetch(&MEMBER.list(&[pool])).await
     }
 }
 

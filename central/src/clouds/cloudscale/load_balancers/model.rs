@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::cloud_api::{lenient, or_default};
-use crate::clouds::cloudscale::api::parts::{self, Kind};
+use crate::cloud_api::{Kind, lenient, or_default};
+use crate::clouds::cloudscale::api::parts;
 use crate::clouds::cloudscale::api::{address, subnet};
 use crate::engine::change::{Change, Field};
 use crate::engine::pool::Member;
@@ -15,6 +15,10 @@ use crate::engine::pool::Member;
 pub(super) trait Spec: Clone + Serialize + DeserializeOwned {
     /// Its kind.
     const KIND: &'static Kind;
+    /// What that is called.
+    const NAME: &'static str;
+    /// The field that says what a new one belongs to, unless the path does.
+    const OWNER: Option<&'static str>;
 }
 
 /// Tags of a load balancer.
@@ -103,6 +107,10 @@ fn or_no_subnet<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
 impl Member for MemberSpec {
     fn target(&self) -> (&str, u16) {
         (&self.address, self.protocol_port)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn is_enabled(&self) -> bool {
@@ -255,18 +263,26 @@ impl ListenerSpec {
 
 impl Spec for PoolSpec {
     const KIND: &'static Kind = &parts::POOL;
+    const NAME: &'static str = "pool";
+    const OWNER: Option<&'static str> = Some("load_balancer");
 }
 
 impl Spec for MemberSpec {
     const KIND: &'static Kind = &parts::MEMBER;
+    const NAME: &'static str = "member";
+    const OWNER: Option<&'static str> = None;
 }
 
 impl Spec for MonitorSpec {
     const KIND: &'static Kind = &parts::MONITOR;
+    const NAME: &'static str = "health monitor";
+    const OWNER: Option<&'static str> = Some("pool");
 }
 
 impl Spec for ListenerSpec {
     const KIND: &'static Kind = &parts::LISTENER;
+    const NAME: &'static str = "listener";
+    const OWNER: Option<&'static str> = Some("pool");
 }
 
 /// The name of a pool, which can be changed in place.

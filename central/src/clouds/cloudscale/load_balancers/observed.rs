@@ -166,7 +166,7 @@ fn read<T: Spec>(part: &ListedPart) -> Result<Part<T>, UnreadablePart> {
     match part.read() {
         Ok(spec) => Ok(Part { id: uuid, spec }),
         Err(why) => Err(UnreadablePart {
-            kind: T::KIND.name,
+            kind: T::NAME,
             uuid,
             why,
         }),

@@ -8,9 +8,10 @@ use std::fmt;
 use mooring_common::engine::{self, Impact};
 use serde_json::json;
 
-use super::super::api::{balancers, floating_ips};
+use super::super::api::balancers::{self, BALANCERS};
+use super::super::api::floating_ips;
 use super::model::{BalancerSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Spec, Tags};
-use crate::cloud_api::Request;
+use crate::cloud_api::{Request, body};
 use crate::engine::change::Change;
 use crate::engine::pool::Member as _;
 use crate::engine::step::{self, Action, Effect, PartStep, PoolRef};
@@ -43,14 +44,12 @@ impl Step {
     /// `planned`: the pools that were made in this plan. None: it needs a pool that was not made.
     pub(super) fn request(&self, balancer: &str, planned: &[String]) -> Option<Request> {
         Some(match self {
-            Self::CreateBalancer(spec) => balancers::create(spec),
+            Self::CreateBalancer(spec) => BALANCERS.create(&[], body(spec)),
             Self::RenameBalancer { name, .. } => {
-                balancers::change("rename_load_balancer", balancer, json!({"name": name}))
+                BALANCERS.change(&[], balancer, json!({"name": name}))
             }
-            Self::TagBalancer { tags } => {
-                balancers::change("tag_load_balancer", balancer, json!({"tags": tags}))
-            }
-            Self::DeleteBalancer { uuid, .. } => balancers::delete(uuid),
+            Self::TagBalancer { tags } => balancers::tag(balancer, json!({"tags": tags})),
+            Self::DeleteBalancer { uuid, .. } => BALANCERS.delete(&[], uuid),
             Self::Pool(step) => of_part(step, balancer, planned)?,
             Self::Member(step) => of_part(step, balancer, planned)?,
             Self::Monitor(step) => of_part(step, balancer, planned)?,
@@ -66,16 +65,19 @@ fn switches_off(change: &Change) -> bool {
 }
 
 fn of_part<T: Spec>(step: &PartStep<T>, balancer: &str, planned: &[String]) -> Option<Request> {
-    let kind = T::KIND;
     let pool = match &step.pool {
         PoolRef::None => "",
         pool => pool.id(planned)?,
     };
-    Some(match &step.action {
-        Action::Create(spec) => kind.create(balancer, pool, spec),
-        Action::Change(part, change) => kind.change(pool, &part.id, change.body()),
-        Action::Delete(part, _) => kind.delete(pool, &part.id),
-    })
+    let owner = if pool.is_empty() { balancer } else { pool };
+    // Only the paths of members name the pool.
+    Some(step.request(T::KIND, &[pool], |spec| {
+        let mut body = body(spec);
+        if let (Some(fields), Some(field)) = (body.as_object_mut(), T::OWNER) {
+            fields.insert(field.to_owned(), json!(owner));
+        }
+        body
+    }))
 }
 
 impl engine::Step for Step {
@@ -103,17 +105,7 @@ impl step::Step for Step {
                 Effect::Delete => Effect::DeletePool,
                 effect => effect,
             },
-            Self::Member(step) => match &step.action {
-                Action::Create(spec) => {
-                    let pool = step.pool.id(planned).map(ToOwned::to_owned);
-                    Effect::CreateMember(pool, spec.name.clone())
-                }
-                Action::Change(member, change) if switches_off(change) => {
-                    Effect::DisableMember(member.id.clone())
-                }
-                Action::Change(..) => Effect::Change,
-                Action::Delete(member, _) => Effect::DeleteMember(member.id.clone()),
-            },
+            Self::Member(step) => step.member_effect(planned),
             Self::Monitor(step) => step.effect(),
             Self::Listener(step) => step.effect(),
             Self::AssignFloatingIp { network } => Effect::Assign(network.clone()),

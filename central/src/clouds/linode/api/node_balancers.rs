@@ -8,10 +8,10 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cloud_api::{Kind, Request, id_text, lenient, or_default, said};
+use crate::cloud_api::{Request, id_text, lenient, or_default, said};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::provider::Listed;
-use crate::resource_kind;
+use crate::resource_kinds;
 use crate::views::service_view::ServiceView;
 
 /// A NodeBalancer, without its configs.
@@ -119,37 +119,18 @@ impl Listed for NodeBalancer {
     }
 }
 
-/// What was made.
-#[derive(Debug, Deserialize)]
-pub(in super::super) struct Made {
-    #[serde(deserialize_with = "id_text")]
-    pub(in super::super) id: String,
+resource_kinds! {
+    /// NodeBalancers.
+    pub(in super::super) BALANCERS: "nodebalancer", "nodebalancers", "nodebalancers";
+    /// Configs of a NodeBalancer.
+    pub(in super::super) CONFIGS: "nodebalancer_config", "nodebalancer_configs", "nodebalancers/{}/configs";
+    /// Nodes of a config of a NodeBalancer.
+    pub(in super::super) NODES: "nodebalancer_node", "nodebalancer_nodes", "nodebalancers/{}/configs/{}/nodes";
+    /// Cloud Firewalls.
+    pub(in super::super) FIREWALLS: "firewall", "firewalls", "networking/firewalls";
+    /// Reserved addresses.
+    pub(in super::super) ADDRESSES: "reserved_ip_address", "reserved_ip_addresses", "networking/reserved/ips";
 }
-
-/// NodeBalancers.
-pub(in super::super) const BALANCERS: Kind =
-    resource_kind!("nodebalancer", "nodebalancers", "nodebalancers");
-/// Configs of a NodeBalancer.
-pub(in super::super) const CONFIGS: Kind = resource_kind!(
-    "nodebalancer_config",
-    "nodebalancer_configs",
-    "nodebalancers/{}/configs"
-);
-/// Nodes of a config of a NodeBalancer.
-pub(in super::super) const NODES: Kind = resource_kind!(
-    "nodebalancer_node",
-    "nodebalancer_nodes",
-    "nodebalancers/{}/configs/{}/nodes"
-);
-/// Cloud Firewalls.
-pub(in super::super) const FIREWALLS: Kind =
-    resource_kind!("firewall", "firewalls", "networking/firewalls");
-/// Reserved addresses.
-pub(in super::super) const ADDRESSES: Kind = resource_kind!(
-    "reserved_ip_address",
-    "reserved_ip_addresses",
-    "networking/reserved/ips"
-);
 
 /// Changes a config with all its nodes.
 pub(in super::super) fn rebuild(balancer: &str, config: &str, body: Value) -> Request {

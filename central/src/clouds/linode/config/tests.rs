@@ -139,7 +139,7 @@ fn hostname_only_ingress_is_boolean() {
             ("LINODE_HOSTNAME_ONLY_INGRESS", text),
         ];
         let config = read(&set).unwrap();
-        (config.hostname_only_ingress, config.notices.len())
+        (config.settings.hostname_only, config.notices.len())
     };
     // One notice is about the file of the token.
     assert_eq!(with(""), (false, 1));
@@ -176,7 +176,7 @@ fn notices_of_flags_are_told() {
 fn variable_of_linodes_client_turns_log_of_exchanges_on() {
     let with = |text| {
         let config = read(&[REGION, TOKEN, NO_FILE, ("LINODE_DEBUG", text)]);
-        config.unwrap().flags.logs_exchanges
+        config.unwrap().settings.flags.logs_exchanges
     };
     assert!(with("1") && !with("0") && !with(""));
 }

@@ -51,9 +51,9 @@ fn faults(line: &str) -> Vec<String> {
 fn defaults_are_those_of_the_go_controller() {
     let flags = read("").unwrap();
     assert_eq!(
-        flags.node_balancers,
-        NodeBalancerFlags {
-            kind: NodeBalancerType::Common,
+        flags,
+        Flags {
+            kind: "common",
             prefix: "ccm".to_owned(),
             cluster_name: Some("kubernetes".to_owned()),
             tags: Vec::new(),
@@ -62,10 +62,16 @@ fn defaults_are_those_of_the_go_controller() {
             ipv6_ingress: false,
             ipv6_backends: false,
             drain_period: Duration::from_secs(30),
+            tag_filter: None,
+            vpcs: VpcChoice::None,
+            checks_token: false,
+            logs_exchanges: false,
+            notices: Vec::new(),
+            has_routes: false,
+            ipv4_mask: 24,
+            ipv6_mask: Some(112),
         }
     );
-    assert_eq!(flags.vpcs, VpcChoice::None);
-    assert!(flags.notices.is_empty() && !flags.logs_exchanges && !flags.checks_token);
 }
 
 #[test]
@@ -79,9 +85,9 @@ fn reads_all_flags_of_node_balancers() {
     )
     .unwrap();
     assert_eq!(
-        flags.node_balancers,
-        NodeBalancerFlags {
-            kind: NodeBalancerType::Premium40Gb,
+        flags,
+        Flags {
+            kind: "premium_40gb",
             prefix: "my_Prefix-123456789".to_owned(),
             cluster_name: Some("shop".to_owned()),
             tags: ["a", "b", "c"].map(ToOwned::to_owned).to_vec(),
@@ -90,14 +96,19 @@ fn reads_all_flags_of_node_balancers() {
             ipv6_ingress: true,
             ipv6_backends: true,
             drain_period: Duration::ZERO,
+            vpcs: VpcChoice::Names {
+                vpcs: vec!["net".to_owned()],
+                subnets: vec!["default".to_owned()],
+            },
+            logs_exchanges: true,
+            ..Flags::default()
         }
     );
-    assert!(flags.logs_exchanges);
 }
 
 #[test]
 fn backend_subnet_is_one_or_none() {
-    let subnet = |line: &str| read(line).unwrap().node_balancers.subnet;
+    let subnet = |line: &str| read(line).unwrap().subnet;
     let number = "--nodebalancer-backend-ipv4-subnet-id=7";
     assert_eq!(subnet(number), BackendSubnet::Number(7));
     let off = format!("{number} --disable-nodebalancer-vpc-backends=true");

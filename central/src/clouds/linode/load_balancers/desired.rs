@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::options::{Options, PortOptions, with_firewall};
-use crate::cloud_provider::digest::hex;
+use crate::cloud_provider::digest::{hex, shortened};
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::drains::Drains;
@@ -21,8 +21,6 @@ use crate::engine::service_spec::unmet_address;
 
 /// What the label of a node has at least and at most.
 const NODE_LABEL: (usize, usize) = (3, 32);
-/// What of a longer Node's name is kept, before a fingerprint of the whole.
-const KEPT: usize = 23;
 
 /// A NodeBalancer as it is wanted.
 #[derive(Clone, Debug, Serialize)]
@@ -177,19 +175,13 @@ fn nodes(options: &Options, members: &Members, port: &PortOptions) -> Vec<NodeSp
     nodes
 }
 
-/// A Node's name as the label of a node: the shortest have a word before them, and of the longest a
-/// fingerprint stands behind what is kept.
+/// A Node's name as the label of a node: the shortest have a word before them.
 pub(super) fn node_label(name: &str) -> String {
     let (least, most) = NODE_LABEL;
-    if name.len() < least {
-        return format!("node-{name}");
+    match name.len() < least {
+        true => format!("node-{name}"),
+        false => shortened(name, most),
     }
-    if name.len() <= most {
-        return name.to_owned();
-    }
-    let kept: String = name.chars().take(KEPT).collect();
-    let kept = kept.trim_end_matches(['-', '.']);
-    format!("{kept}-{}", hex(&Sha256::digest(name), 8))
 }
 
 /// What a person should know although it can be carried out.

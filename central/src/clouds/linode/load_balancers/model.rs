@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::super::vpcs::Subnet;
 use super::firewalls::FirewallSpec;
 use crate::cloud_api::{lenient, or_default, said};
 use crate::cloud_provider::secrets::TlsSecret;
@@ -38,24 +39,6 @@ pub(super) struct BalancerSpec {
     /// Where it has its address, if that is in a VPC.
     #[serde(skip)]
     pub(super) frontend: Option<VpcUse>,
-}
-
-/// A subnet of a VPC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Subnet {
-    /// By number.
-    Id(u64),
-    /// By its label, in a VPC.
-    Named { vpc: Vpc, subnet: String },
-}
-
-/// A VPC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Vpc {
-    /// By number.
-    Id(u64),
-    /// By label.
-    Label(String),
 }
 
 /// What a NodeBalancer has of a VPC.
@@ -215,6 +198,10 @@ impl Member for NodeSpec {
         let (ip, port) = self.address.rsplit_once(':').unwrap_or_default();
         let ip = ip.trim_start_matches('[').trim_end_matches(']');
         (ip, port.parse().unwrap_or_default())
+    }
+
+    fn name(&self) -> &str {
+        &self.address
     }
 
     fn is_enabled(&self) -> bool {

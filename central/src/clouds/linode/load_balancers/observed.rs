@@ -45,6 +45,13 @@ impl Config {
     }
 }
 
+impl Observed {
+    fn config(&mut self, id: &str) -> Option<&mut Config> {
+        let mut configs = self.configs.iter_mut();
+        configs.find(|config| config.part.id == id)
+    }
+}
+
 impl provider::Observed for Observed {
     type Listed = NodeBalancer;
     type Step = Step;
@@ -87,24 +94,13 @@ impl provider::Observed for Observed {
             }
             Step::CreateConfig(_) | Step::CreateFirewall(_) => planned.push(made.to_owned()),
             Step::ChangeConfig { id, spec, .. } => {
-                for config in self
-                    .configs
-                    .iter_mut()
-                    .filter(|config| config.part.id == *id)
-                {
+                if let Some(config) = self.config(id) {
                     config.part.spec = (**spec).clone();
                 }
             }
             Step::DeleteConfig { id, .. } => self.configs.retain(|config| config.part.id != *id),
             Step::Node(step) => {
-                let Some(id) = step.pool.id(planned) else {
-                    return;
-                };
-                for config in self
-                    .configs
-                    .iter_mut()
-                    .filter(|config| config.part.id == id)
-                {
+                if let Some(config) = step.pool.id(planned).and_then(|id| self.config(id)) {
                     step.take(&mut config.nodes, made);
                 }
             }

@@ -5,14 +5,14 @@ mod vpcs;
 
 use mooring_common::names::annotations;
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::Settings;
 use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
-use super::model::{BalancerSpec, FirewallWish, Subnet};
-use crate::clouds::linode::NodeBalancerType;
+use super::model::{BalancerSpec, FirewallWish};
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::is_mark;
+use crate::clouds::linode::config::Settings;
+use crate::clouds::linode::flags::{TYPES, balancer_type};
+use crate::clouds::linode::vpcs::Subnet;
 use crate::engine::annotations::{Reader, either, go_bool};
 use crate::engine::applied::fingerprint_of;
 use crate::views::service_view::ServiceView;
@@ -20,8 +20,6 @@ pub(super) use ports::{PortOptions, secrets};
 
 /// The most that a throttle can be.
 const MOST_THROTTLE: i64 = 20;
-/// Types of NodeBalancers.
-const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 
 /// All that is asked for, defaults filled in.
 #[derive(Clone, Debug)]
@@ -63,7 +61,7 @@ impl Options {
             balancer: BalancerSpec {
                 label,
                 region: settings.region.clone(),
-                kind: kind(reader, flags.kind).as_str().to_owned(),
+                kind: kind(reader, flags.kind).to_owned(),
                 throttle: throttle(reader),
                 tags: tags(reader, settings),
                 ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
@@ -120,13 +118,13 @@ fn throttle(reader: &mut Reader<'_>) -> u32 {
     u32::try_from(cut).unwrap_or_default()
 }
 
-fn kind(reader: &mut Reader<'_>, default: NodeBalancerType) -> NodeBalancerType {
+fn kind(reader: &mut Reader<'_>, default: &'static str) -> &'static str {
     let Some(text) = reader.value(&keys::TYPE) else {
         return default;
     };
-    text.parse().unwrap_or_else(|()| {
-        let (taken, legal) = (default.as_str(), either(&TYPES));
-        let what = format!("is no type, and {taken} is taken; write {legal}");
+    balancer_type(text).unwrap_or_else(|| {
+        let legal = either(&TYPES);
+        let what = format!("is no type, and {default} is taken; write {legal}");
         reader.question(&keys::TYPE, text, &what);
         default
     })
@@ -221,51 +219,31 @@ struct Families {
 }
 
 fn acl(reader: &mut Reader<'_>, text: &str) -> Option<Acl> {
-    let how = "write it like {\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
-    let read = serde_json::from_str(text).and_then(|fields| {
-        let lists: Lists = serde_json::from_value(in_lower_case(Value::Object(fields)))?;
-        Ok(lists)
-    });
-    let chosen = match read {
-        Err(error) => Err(format!("is not the JSON that is understood ({error})")),
-        Ok(lists) => match (lists.allowlist, lists.denylist) {
-            (Some(families), None) => Ok((true, families)),
-            (None, Some(families)) => Ok((false, families)),
-            _ => Err("specify either an allowList or a denyList for a firewall".to_owned()),
-        },
+    let key = &keys::FIREWALL_ACL;
+    let example = "{\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
+    let lists: Lists = reader.go_json(key, text, example)?;
+    let chosen = match (lists.allowlist, lists.denylist) {
+        (Some(families), None) => Ok((true, families)),
+        (None, Some(families)) => Ok((false, families)),
+        _ => Err("specify either an allowList or a denyList for a firewall"),
     };
-    let all = |families: Families| families.ipv4.into_iter().chain(families.ipv6).flatten();
-    let chosen = chosen.and_then(|(allows, families)| {
-        let texts: Vec<String> = all(families).collect();
+    let chosen = chosen.and_then(|(allows, Families { ipv4, ipv6 })| {
+        let texts: Vec<String> = ipv4.into_iter().chain(ipv6).flatten().collect();
         match texts.is_empty() {
-            true => Err("has no networks".to_owned()),
+            true => Err("has no networks"),
             false => Ok((allows, texts)),
         }
     });
-    let (allows, texts) = match chosen {
-        Ok(chosen) => chosen,
+    match chosen {
+        Ok((allows, texts)) => {
+            let networks = reader.canonical(&format!("annotation {}", key.key), &texts);
+            let networks = networks.iter().filter_map(|text| network(text)).collect();
+            Some(Acl { allows, networks })
+        }
         Err(why) => {
-            reader.fault_in(&keys::FIREWALL_ACL, text, format!("{why}; {how}"));
-            return None;
+            reader.fault_in(key, text, format!("{why}; write it like {example}"));
+            None
         }
-    };
-    let place = format!("annotation {}", keys::FIREWALL_ACL.key);
-    let networks = reader.canonical(&place, &texts);
-    Some(Acl {
-        allows,
-        networks: networks.iter().filter_map(|text| network(text)).collect(),
-    })
-}
-
-/// With all keys in lower case: Go reads them in any.
-fn in_lower_case(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter();
-            let lower = fields.map(|(key, value)| (key.to_lowercase(), in_lower_case(value)));
-            Value::Object(lower.collect())
-        }
-        other => other,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The requests of each step.
 
+use futures::future::try_join_all;
 use mooring_common::names::linode_tags;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -7,14 +8,15 @@ use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, Made, NODES, attach, change_rules, marked, rebuild,
+    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, NODES, attach, change_rules, marked, rebuild,
 };
+use super::super::vpcs::Subnet;
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
-use super::model::{ConfigSpec, FirewallWish, NodeSpec, Subnet, VpcUse};
-use super::step::{FirewallRef, NewBalancer, Step};
-use crate::cloud_api::{CloudError, ErrorKind, Request};
-use crate::engine::step::{Action, Effect, PartStep, PoolRef, Step as _};
+use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
+use super::step::{NewBalancer, Step};
+use crate::cloud_api::{CloudError, ErrorKind, Request, body};
+use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
 
 impl NodeBalancers {
     /// Takes a step. Gives the ID of what it has made, or nothing.
@@ -37,7 +39,7 @@ impl NodeBalancers {
                 BALANCERS.delete(&[], id)
             }
             Step::ChangeBalancer { throttle, tags } => {
-                let body = said(json!({"client_conn_throttle": throttle, "tags": tags}));
+                let body = body(&json!({"client_conn_throttle": throttle, "tags": tags}));
                 BALANCERS.change(&[], balancer, body)
             }
             Step::Release { id, tags } => BALANCERS.change(&[], id, json!({"tags": tags})),
@@ -55,15 +57,8 @@ impl NodeBalancers {
             }
             Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
             Step::Attach { firewall, .. } => {
-                let id = match firewall {
-                    Some(FirewallRef::Known(id)) => Some(*id),
-                    Some(FirewallRef::Planned(index)) => {
-                        Some(number(of(&PoolRef::Planned(*index), planned)?)?)
-                    }
-                    None => None,
-                };
-                let ids: Vec<u64> = id.into_iter().collect();
-                attach(balancer, &ids)
+                let ids = firewall.iter().map(|id| number(of(id, planned)?));
+                attach(balancer, &ids.collect::<Result<Vec<u64>, _>>()?)
             }
             Step::DeleteFirewall { id, .. } => {
                 let id = id.to_string();
@@ -75,15 +70,7 @@ impl NodeBalancers {
                 FIREWALLS.delete(&[], &id)
             }
         };
-        match step.effect(planned) {
-            Effect::Create | Effect::CreateMember(..) => self.make(&request).await,
-            _ => client.call(&request).await.map(|()| String::new()),
-        }
-    }
-
-    async fn make(&self, request: &Request) -> Result<String, CloudError> {
-        let made: Made = self.cloud.client.fetch(request).await?;
-        Ok(made.id)
+        step.effect(planned).send(client, &request).await
     }
 
     /// The firewall comes first, so that nobody gets in who is not to. One that an interrupted attempt has made
@@ -106,7 +93,7 @@ impl NodeBalancers {
             "frontend_vpcs": self.vpc(new.spec.frontend.as_ref()).await?,
         });
         let body = with(&new.spec, more);
-        self.make(&BALANCERS.create(&[], body)).await
+        self.cloud.client.make(&BALANCERS.create(&[], body)).await
     }
 
     /// The firewall that the Go controller has made for a NodeBalancer which is about to go gets marks, by which
@@ -137,7 +124,7 @@ impl NodeBalancers {
             is_marked && firewall.entities.is_empty()
         });
         let Some(own) = own else {
-            return self.make(&create_firewall(spec)).await;
+            return self.cloud.client.make(&create_firewall(spec)).await;
         };
         if !own.is_as(spec) {
             let request = change_rules(own.id, spec.rules());
@@ -153,45 +140,41 @@ impl NodeBalancers {
         planned: &[String],
     ) -> Result<Request, CloudError> {
         let of = [balancer, of(&step.pool, planned)?];
-        Ok(match &step.action {
-            Action::Create(spec) => NODES.create(&of, self.node(spec).await?),
-            Action::Change(node, change) => NODES.change(&of, &node.id, change.body()),
-            Action::Delete(node, _) => NODES.delete(&of, &node.id),
-        })
+        let new = match &step.action {
+            Action::Create(spec) => self.node(spec).await?,
+            _ => Value::Null,
+        };
+        Ok(step.request(&NODES, &of, |_| new))
     }
 
     async fn nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Value>, CloudError> {
-        let mut nodes = Vec::new();
-        for spec in specs {
-            nodes.push(self.node(spec).await?);
-        }
-        Ok(nodes)
+        try_join_all(specs.iter().map(|spec| self.node(spec))).await
     }
 
     async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {
-        match &spec.subnet {
-            Some(subnet) => self.in_subnet(spec, subnet).await,
-            None => Ok(said(spec)),
-        }
+        self.in_subnet(spec, spec.subnet.as_ref()).await
     }
 
     /// What a new one has of a VPC, if it has something.
     async fn vpc(&self, choice: Option<&VpcUse>) -> Result<Option<[Value; 1]>, CloudError> {
-        let Some(choice) = choice else {
-            return Ok(None);
+        match choice {
+            Some(choice) => Ok(Some([self.in_subnet(choice, Some(&choice.subnet)).await?])),
+            None => Ok(None),
+        }
+    }
+
+    /// All that it says, and the number of its subnet.
+    async fn in_subnet(
+        &self,
+        spec: impl Serialize,
+        subnet: Option<&Subnet>,
+    ) -> Result<Value, CloudError> {
+        let number = match subnet {
+            Some(subnet) => Some(self.cloud.vpcs.number(&self.cloud.client, subnet).await?),
+            None => None,
         };
-        Ok(Some([self.in_subnet(choice, &choice.subnet).await?]))
+        Ok(with(spec, json!({ "subnet_id": number })))
     }
-
-    async fn in_subnet(&self, spec: impl Serialize, subnet: &Subnet) -> Result<Value, CloudError> {
-        let number = self.subnets.get(&self.cloud.client, subnet).await?;
-        Ok(with(spec, json!({"subnet_id": number})))
-    }
-}
-
-/// All that it says.
-fn said(spec: impl Serialize) -> Value {
-    with(spec, json!({}))
 }
 
 /// All that both say.

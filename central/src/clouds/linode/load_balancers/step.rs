@@ -8,7 +8,6 @@ use mooring_common::engine::{self, Impact};
 
 use super::firewalls::FirewallSpec;
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
-use crate::engine::pool::Member as _;
 use crate::engine::step::{self, Action, Effect, PartStep, PoolRef};
 
 /// One request that changes something.
@@ -65,21 +64,12 @@ pub(super) enum Step {
     ChangeRules { id: u64, spec: FirewallSpec },
     /// Lets this firewall protect the NodeBalancer instead of any other. `None`: none.
     Attach {
-        firewall: Option<FirewallRef>,
+        firewall: Option<PoolRef>,
         /// What protected it until now, in words.
         former: Option<String>,
     },
     /// Takes away a firewall that protects nothing.
     DeleteFirewall { id: u64, name: String },
-}
-
-/// A firewall.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FirewallRef {
-    /// One that is there.
-    Known(u64),
-    /// The one that this plan makes.
-    Planned(usize),
 }
 
 /// A NodeBalancer that is to be made.
@@ -118,17 +108,7 @@ impl step::Step for Step {
             Self::FillConfig { .. } | Self::Attach { .. } => Effect::ChangeUnseen,
             Self::DeleteConfig { .. } => Effect::DeletePool,
             Self::DeleteFirewall { .. } => Effect::Delete,
-            Self::Node(step) => match &step.action {
-                Action::Create(spec) => {
-                    let pool = step.pool.id(planned).map(ToOwned::to_owned);
-                    Effect::CreateMember(pool, spec.address.clone())
-                }
-                Action::Change(node, _) if node.spec.is_enabled() => {
-                    Effect::DisableMember(node.id.clone())
-                }
-                Action::Change(..) => Effect::Change,
-                Action::Delete(node, _) => Effect::DeleteMember(node.id.clone()),
-            },
+            Self::Node(step) => step.member_effect(planned),
         }
     }
 
@@ -230,13 +210,13 @@ pub(super) fn shown(spec: &ConfigSpec) -> String {
 }
 
 fn attach(
-    firewall: Option<&FirewallRef>,
+    firewall: Option<&PoolRef>,
     former: Option<&str>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     match firewall {
-        Some(FirewallRef::Known(id)) => write!(f, "attach firewall {id}")?,
-        Some(FirewallRef::Planned(_)) => f.write_str("attach the new firewall")?,
+        Some(PoolRef::Known(id)) => write!(f, "attach firewall {id}")?,
+        Some(_) => f.write_str("attach the new firewall")?,
         None => f.write_str("have no firewall")?,
     }
     match former {

@@ -38,10 +38,7 @@ async fn reads_interfaces_under_either_name() {
             }
         })
         .await;
-        let ranges = LinodeRanges {
-            linode: linode(&cloud.base, Flags::default()),
-            ipv6_mask: Some(112),
-        };
+        let ranges = LinodeRanges(linode(&cloud.base, Flags::default()));
         let cidr = ranges
             .ipv6_pod_cidr(&"linode://7".parse().unwrap())
             .await
@@ -69,10 +66,11 @@ async fn reads_the_active_configuration_profile() {
         }
     })
     .await;
-    let ranges = LinodeRanges {
-        linode: linode(&cloud.base, Flags::default()),
+    let flags = Flags {
         ipv6_mask: Some(64),
+        ..Flags::default()
     };
+    let ranges = LinodeRanges(linode(&cloud.base, flags));
     let cidr = ranges
         .ipv6_pod_cidr(&"linode://7".parse().unwrap())
         .await

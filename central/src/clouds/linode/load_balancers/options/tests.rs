@@ -7,29 +7,24 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use mooring_common::k8s::Slim;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::cloud_provider::load_balancers::{InvalidField, Notice};
-use crate::clouds::linode::{BackendSubnet, NodeBalancerFlags, VpcChoice};
+use crate::clouds::linode::{BackendSubnet, Flags, VpcChoice};
 
 /// What the flags are if nobody says any.
 pub(in super::super) fn settings() -> Settings {
     Settings {
         region: "us-ord".to_owned(),
         hostname_only: false,
-        flags: NodeBalancerFlags {
-            kind: NodeBalancerType::Common,
-            prefix: "ccm".to_owned(),
+        external_subnet: None,
+        routes_max_age: Duration::ZERO,
+        flags: Flags {
             cluster_name: None,
-            tags: Vec::new(),
-            subnet: BackendSubnet::First,
-            range: None,
-            ipv6_ingress: false,
-            ipv6_backends: false,
             drain_period: Duration::ZERO,
+            ..Flags::default()
         },
-        vpcs: VpcChoice::None,
     }
 }
 
@@ -150,7 +145,7 @@ fn type_is_read_in_any_case_or_is_that_of_the_flag() {
         options.balancer.kind.clone()
     });
     let mut settings = settings();
-    settings.flags.kind = NodeBalancerType::Premium;
+    settings.flags.kind = "premium";
     for annotations in [&[][..], &[("nodebalancer-type", "dedicated")]] {
         let (options, _) = read(&service("tcp/80", annotations), &settings).unwrap();
         assert_eq!(options.balancer.kind.as_str(), "premium");

@@ -2,10 +2,11 @@
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::super::Settings;
-use super::super::model::{Subnet, Vpc, VpcUse};
+use super::super::model::VpcUse;
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::annotations as keys;
+use crate::clouds::linode::config::Settings;
+use crate::clouds::linode::vpcs::{Subnet, Vpc};
 use crate::clouds::linode::{BackendSubnet, VpcChoice};
 use crate::engine::annotations::Reader;
 
@@ -19,7 +20,7 @@ pub(super) fn subnet(
     if settings.flags.subnet == BackendSubnet::Disabled || ipv6_backends {
         return None;
     }
-    let Some((first_vpc, first_subnet)) = first(&settings.vpcs) else {
+    let Some((first_vpc, first_subnet)) = first(&settings.flags.vpcs) else {
         return match settings.flags.subnet {
             BackendSubnet::Number(number) => Some(Subnet::Id(number)),
             _ => None,

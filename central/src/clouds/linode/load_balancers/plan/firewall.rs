@@ -8,9 +8,10 @@ use super::super::desired::Desired;
 use super::super::firewalls::Firewall;
 use super::super::model::FirewallWish;
 use super::super::observed::Observed;
-use super::super::step::{FirewallRef, Step};
+use super::super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::linode::annotations as keys;
+use crate::engine::step::PoolRef;
 
 /// What is to be done about it.
 ///
@@ -41,7 +42,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
         }
         FirewallWish::Id(id) => {
             if attached.is_none_or(|firewall| firewall.id != *id) {
-                steps.push(attach(Some(FirewallRef::Known(*id)), attached));
+                steps.push(attach(Some(PoolRef::Known(id.to_string())), attached));
             }
             kept = Some(*id);
         }
@@ -59,11 +60,11 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
                             spec: wanted.clone(),
                         });
                     }
-                    FirewallRef::Known(firewall.id)
+                    PoolRef::Known(firewall.id.to_string())
                 }
                 None => {
                     steps.push(Step::CreateFirewall(wanted.clone()));
-                    FirewallRef::Planned(0)
+                    PoolRef::Planned(0)
                 }
             };
             if own.is_none() {
@@ -96,7 +97,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
     Ok(steps)
 }
 
-fn attach(firewall: Option<FirewallRef>, former: Option<&Firewall>) -> Step {
+fn attach(firewall: Option<PoolRef>, former: Option<&Firewall>) -> Step {
     Step::Attach {
         firewall,
         former: former.map(shown),

@@ -1,7 +1,8 @@
 //! Subnets of VPCs: linode.md 1.4.
 
 use super::*;
-use crate::clouds::linode::load_balancers::model::{Subnet, Vpc, VpcUse};
+use crate::clouds::linode::load_balancers::model::VpcUse;
+use crate::clouds::linode::vpcs::Vpc;
 
 fn named(vpc: &str, subnet: &str) -> Subnet {
     let vpc = Vpc::Label(vpc.to_owned());
@@ -13,7 +14,7 @@ fn in_vpcs(subnet: BackendSubnet) -> Settings {
     let texts = |all: [&str; 2]| all.map(ToOwned::to_owned).to_vec();
     let mut settings = settings();
     settings.flags.subnet = subnet;
-    settings.vpcs = VpcChoice::Names {
+    settings.flags.vpcs = VpcChoice::Names {
         vpcs: texts(["v1", "v2"]),
         subnets: texts(["s1", "s2"]),
     };
@@ -74,7 +75,7 @@ fn nodes_are_reached_by_the_subnet_that_says_most() {
         assert_eq!(subnet, expected, "{of_flags:?} {annotations:?}");
     }
     let mut settings = settings();
-    settings.vpcs = VpcChoice::Numbers {
+    settings.flags.vpcs = VpcChoice::Numbers {
         vpcs: vec![1, 2],
         subnets: vec![11, 12],
     };

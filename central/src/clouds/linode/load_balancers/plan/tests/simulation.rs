@@ -10,7 +10,7 @@ use super::super::super::desired::Desired;
 use super::super::super::firewalls::{Firewall, FirewallSpec};
 use super::super::super::model::{ConfigSpec, FirewallWish, NodeSpec};
 use super::super::super::observed::{Config, Observed};
-use super::super::super::step::{FirewallRef, Step};
+use super::super::super::step::Step;
 use crate::clouds::linode::api::node_balancers::marked;
 use crate::engine::pool::Member as _;
 use crate::engine::provider::{Listed as _, Observed as _};
@@ -197,11 +197,8 @@ impl Simulation {
         (self.observed.attached, self.observed.loose) = (attached, loose);
     }
 
-    fn number(&self, firewall: &FirewallRef) -> u64 {
-        match firewall {
-            FirewallRef::Known(id) => *id,
-            FirewallRef::Planned(index) => self.planned[*index].parse().unwrap(),
-        }
+    fn number(&self, firewall: &PoolRef) -> u64 {
+        firewall.id(&self.planned).unwrap().parse().unwrap()
     }
 
     fn config_mut(&mut self, pool: &PoolRef) -> Option<&mut Config> {
