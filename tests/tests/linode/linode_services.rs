@@ -2,11 +2,12 @@
 
 mod annotations;
 mod chosen;
-mod cloud;
+pub(crate) mod cloud;
 mod crashes;
 mod draining;
 mod firewalls;
 mod handover;
+pub(crate) mod left_by_go;
 mod ports;
 
 #[path = "../service_scenarios/change.rs"]
@@ -14,7 +15,7 @@ mod change;
 #[path = "../service_scenarios/clouds.rs"]
 mod clouds;
 #[path = "../service_scenarios/cluster.rs"]
-mod cluster;
+pub(crate) mod cluster;
 #[path = "../service_scenarios/create.rs"]
 mod create;
 #[path = "../service_scenarios/delete.rs"]
