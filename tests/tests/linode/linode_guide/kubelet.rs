@@ -79,7 +79,8 @@ impl Host {
             } else {
                 let program = self.launch(&pod, namespace, &name).await?;
                 self.programs.insert(uid, program);
-                let ready = json!({ "type": "Ready", "status": "True" });
+                let now = jiff::Timestamp::now().to_string();
+                let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": now });
                 let status = json!({ "phase": "Running", "conditions": [ready] });
                 patch(&pods, &name, &status).await?;
             }
