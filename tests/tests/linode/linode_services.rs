@@ -1,6 +1,8 @@
 //! NodeBalancers: the scenarios for every cloud, and those of Linode.
 
+mod accounts;
 mod annotations;
+mod backends;
 mod chosen;
 pub(crate) mod cloud;
 mod crashes;
@@ -8,7 +10,9 @@ mod draining;
 mod firewalls;
 mod handover;
 pub(crate) mod left_by_go;
+mod planned;
 mod ports;
+mod tenants;
 
 #[path = "../service_scenarios/change.rs"]
 mod change;
