@@ -10,8 +10,14 @@ use serde_json::{Value, json};
 
 use super::super::console::{Console, Step};
 use super::super::scenario::MOORING;
-use super::cluster::{CLOUDS, Clouds};
+use super::cluster::Clouds;
 use super::services::class_of;
+
+/// Where each cloud lists its load balancers.
+const LISTINGS: [(Cloud, &str); 2] = [
+    (Cloud::Linode, "/v4/nodebalancers"),
+    (Cloud::Cloudscale, "/v1/load-balancers"),
+];
 
 /// All of them.
 pub(super) async fn make(console: &Console, clouds: &mut Clouds) -> Result<()> {
@@ -173,8 +179,8 @@ async fn a_restart_and_a_loss(console: &Console, clouds: &mut Clouds) -> Result<
                     .await?;
             }
             step.until(async || {
-                for cloud in CLOUDS {
-                    let asked = clouds.sim(cloud).calls().since(since);
+                for (cloud, balancers) in LISTINGS {
+                    let asked = clouds.sim(cloud).calls().since(since).to(balancers);
                     ensure!(!asked.is_empty(), "{} was not asked", cloud.name());
                 }
                 Ok(())

@@ -56,7 +56,7 @@ impl Clouds {
         };
         service.create(&self.cluster.admin).await?;
         let step = Step::new("Service has a load balancer", 30, MOORING);
-        let class = class.map_or("no class".to_owned(), |cloud| class_of(cloud));
+        let class = class.map_or("no class".to_owned(), class_of);
         console
             .run(step, async {
                 let found = step

@@ -90,12 +90,12 @@ impl Host {
 
     /// The end of a Pod is reported when its program has ended.
     async fn end(&mut self, uid: &str, pods: &Api<Pod>, name: &str) -> Result<()> {
-        if let Some(Some(program)) = self.programs.get(uid) {
-            if program.is_running() {
-                // It may have ended in between.
-                let _ = program.terminate();
-                return Ok(());
-            }
+        if let Some(Some(program)) = self.programs.get(uid)
+            && program.is_running()
+        {
+            // It may have ended in between.
+            let _ = program.terminate();
+            return Ok(());
         }
         self.programs.insert(uid.to_owned(), None);
         let at_once = DeleteParams::default().grace_period(0);
