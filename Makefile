@@ -22,6 +22,13 @@ demo-baremetal: programs vm ## Shows addresses of PhoenixNAP, simulated: a block
 	$(call say,The demo: a simulated cloud that costs nothing, and a small VM; nothing of this machine is touched)
 	@target/debug/demo-baremetal
 
+.PHONY: demo-clouds
+demo-clouds: control-plane ## Shows one cluster with Nodes and load balancers of Linode and cloudscale.ch, both simulated
+	$(call say,Building the programs)
+	@cargo build --workspace --locked
+	$(call say,The demo: an API server and two simulated clouds)
+	@target/debug/demo-clouds
+
 .PHONY: demo-attack
 demo-attack: programs ## Shows what a tenant, a stolen token, an unplugged rack and a restored backup did before, and what they get now
 	$(call say,The attacks: on a small network of namespaces of its own; nothing of this machine is touched)

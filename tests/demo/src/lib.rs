@@ -1,6 +1,6 @@
 //! The demos: Mooring's main job from end to end, on this machine, without root. [`main`] needs
 //! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN;
-//! [`attack::main`] attacks a whole cluster.
+//! [`attack::main`] attacks a whole cluster; [`clouds::main`] runs one cluster in two simulated clouds.
 //!
 //! ```text
 //!  main ─► a netlab of its own ─► scenario: cluster, nodes, Service, fail-over ─► table, exit code
@@ -14,6 +14,7 @@
 
 pub mod attack;
 pub mod baremetal;
+pub mod clouds;
 mod console;
 mod failover;
 mod look_around;

@@ -1,21 +1,26 @@
 //! NodeBalancers: the scenarios for every cloud, and those of Linode.
 
+mod accounts;
 mod annotations;
+mod backends;
 mod certificates;
 mod chosen;
-mod cloud;
+pub(crate) mod cloud;
 mod crashes;
 mod draining;
 mod firewalls;
 mod handover;
+pub(crate) mod left_by_go;
+mod planned;
 mod ports;
+mod tenants;
 
 #[path = "../service_scenarios/change.rs"]
 mod change;
 #[path = "../service_scenarios/clouds.rs"]
 mod clouds;
 #[path = "../service_scenarios/cluster.rs"]
-mod cluster;
+pub(crate) mod cluster;
 #[path = "../service_scenarios/create.rs"]
 mod create;
 #[path = "../service_scenarios/delete.rs"]

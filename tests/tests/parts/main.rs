@@ -6,5 +6,6 @@ mod cloud_sims;
 mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;
+mod linode_cases;
 mod references;
 mod rooms;

@@ -241,6 +241,10 @@ impl CloudServices {
         self.orphans.passed(&service.key);
         self.secrets.unname(&service.key);
         if !self.may_hold(service) {
+            if !service.has_finalizer() {
+                // No cloud makes anything before the finalizer is on: what it says later is of another's.
+                self.forget(self.service_states.begins_elsewhere(service));
+            }
             return None;
         }
         match self.take_back(service).await {

@@ -19,13 +19,28 @@ const CAPACITY: usize = 4096;
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
 
-/// What is said of which object.
-#[derive(Clone, Debug, PartialEq)]
+/// What is said of which object, in whatever version.
+#[derive(Clone, Debug)]
 pub(super) struct EventKey {
     pub(super) about: ObjectReference,
     pub(super) kind: EventKind,
     pub(super) reason: String,
     pub(super) note: String,
+}
+
+/// An attempt may write on the object before it fails, and is the same as the one before all the same.
+impl PartialEq for EventKey {
+    fn eq(&self, other: &Self) -> bool {
+        let object = |key: &Self| {
+            let about = key.about.clone();
+            ObjectReference {
+                resource_version: None,
+                ..about
+            }
+        };
+        object(self) == object(other)
+            && (self.kind, &self.reason, &self.note) == (other.kind, &other.reason, &other.note)
+    }
 }
 
 impl Eq for EventKey {}

@@ -236,3 +236,19 @@ fn cuts_long_notes_at_characters() {
     let long = shortened("ä".repeat(2000), LONGEST_NOTE);
     assert!(long.len() <= LONGEST_NOTE && long.ends_with('…'));
 }
+
+/// What fails may have written on the object before: so its version is another one each time.
+#[tokio::test]
+async fn same_failure_of_an_object_that_has_changed_is_counted() {
+    let server = ApiServer::default();
+    let events = server.events();
+    for version in ["7", "8", "9"] {
+        let about = ObjectReference {
+            resource_version: Some(version.to_owned()),
+            ..service("web")
+        };
+        events.report(&about, WARNING, "Failed", "no room").await;
+    }
+    let expected = [(Method::POST, 1), (Method::PATCH, 2), (Method::PATCH, 3)];
+    assert_eq!(server.counts(), expected);
+}

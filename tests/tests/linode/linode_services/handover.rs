@@ -4,155 +4,28 @@ use std::time::Instant;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Patch, PatchParams};
-use mooring_cloud_sim::linode::{Kind, Left, Served};
-use mooring_common::names::{annotations, finalizers, reasons};
-use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_cloud_sim::linode::Kind;
+use mooring_common::names::{annotations, reasons};
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::linode_services::cloud::{SuiteCloud, tags, text};
+use crate::linode_services::cloud::{tags, text};
 use crate::linode_services::cluster::{
     CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer, ingress,
 };
-use crate::linode_services::forwarding::ports;
 use crate::linode_services::key;
-
-/// What differs from the defaults of the Go controller.
-type Change = fn(Served) -> Served;
-
-/// A Service as its user has written it, what the Go controller has made of it, and its status.
-struct Case {
-    name: &'static str,
-    service: ServiceBuilder,
-    protocol: Option<&'static str>,
-    change: Change,
-    shows: fn(&Left, &Value) -> Value,
-}
-
-/// Puts there what the Go controller leaves of a Service: in the cloud, and on the Service.
-async fn leave(
-    cluster: &CloudCluster,
-    service: &Service,
-    protocol: Option<&'static str>,
-    change: Change,
-    shows: fn(&Left, &Value) -> Value,
-) -> String {
-    let name = service.metadata.name.clone().unwrap_or_default();
-    let label = format!("ccm-{:012x}", cluster.sim().all(Kind::NodeBalancer).len());
-    let mut served = Served::named(&name).labelled(&label);
-    for port in ports(service) {
-        let own = match port.protocol.as_deref() {
-            Some("UDP") => "udp",
-            _ => "tcp",
-        };
-        let number = u16::try_from(port.port).unwrap();
-        let node_port = u16::try_from(port.node_port.unwrap()).unwrap();
-        served = served.port(number, protocol.unwrap_or(own), node_port);
-    }
-    for n in [1, 2] {
-        served = served.node(&format!("n{n}"), &SuiteCloud::address(n));
-    }
-    let left = cluster.sim().leave(&change(served));
-    let shown = cluster.sim().get(Kind::NodeBalancer, left.node_balancer);
-    let ingress = shows(&left, &shown.unwrap());
-    let finalizer = json!({ "metadata": { "finalizers": [finalizers::SERVICE] } });
-    cluster.patch(&name, &finalizer).await;
-    let status = json!({ "status": { "loadBalancer": { "ingress": ingress } } });
-    let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
-    let services = cluster.services();
-    services.patch_status(&name, &params, &patch).await.unwrap();
-    left.node_balancer.to_string()
-}
+use crate::linode_services::left_by_go::{Change, RESERVED, cases, leave, plain};
 
 async fn left_by_go(cluster: &CloudCluster, service: &Service) -> String {
-    leave(cluster, service, None, |served| served, plain).await
+    let services = cluster.services();
+    leave(cluster.sim(), &services, service, None, |s| s, plain).await
 }
 
-fn plain(left: &Left, _: &Value) -> Value {
-    json!([{ "hostname": left.hostname, "ip": left.ipv4 }])
-}
-
-fn cases(cluster: &CloudCluster) -> Vec<Case> {
-    let service = |name: &str| ServiceBuilder::load_balancer(&cluster.namespace, name);
-    let case = |name: &'static str, service: ServiceBuilder, change: Change| Case {
-        name,
-        service,
-        protocol: None,
-        change,
-        shows: plain,
-    };
-    let acl = r#"{"allowList": {"ipv4": ["192.0.2.0/24"], "ipv6": ["2001:db8::/32"]}}"#;
-    vec![
-        case("public", service("public").unnamed_port(80, 8080), |s| s),
-        case(
-            "two-ports",
-            service("two-ports").port(80, 8080).port(443, 8443),
-            |s| s,
-        ),
-        case("udp", service("udp").port_of("UDP", 5000, 5353), |s| s),
-        case(
-            "tagged",
-            service("tagged")
-                .port(80, 8080)
-                .annotation(&key("tags"), "b,a"),
-            |served| served.tag("b").tag("a"),
-        ),
-        Case {
-            protocol: Some("http"),
-            ..case(
-                "http",
-                service("http")
-                    .port(80, 8080)
-                    .annotation(&key("default-protocol"), "HTTP"),
-                |s| s,
-            )
-        },
-        case(
-            "protected",
-            service("protected")
-                .port(80, 8080)
-                .port(443, 8443)
-                .annotation(&key("firewall-acl"), acl),
-            |served| {
-                let families = json!({ "ipv4": ["192.0.2.0/24"], "ipv6": ["2001:db8::/32"] });
-                served.acl(json!({ "allowList": families }))
-            },
-        ),
-        case(
-            "reserved",
-            service("reserved")
-                .port(80, 8080)
-                .annotation(&key("reserved-ipv4"), "198.51.100.7"),
-            |served| served.reserved("198.51.100.7"),
-        ),
-        Case {
-            shows: |left, _| json!([{ "hostname": left.hostname }]),
-            ..case(
-                "hostname",
-                service("hostname")
-                    .port(80, 8080)
-                    .annotation(&key("hostname-only-ingress"), "true"),
-                |s| s,
-            )
-        },
-        Case {
-            shows: |left, shown| {
-                let hostname = &left.hostname;
-                json!([
-                    { "hostname": hostname, "ip": left.ipv4 },
-                    { "hostname": hostname, "ip": shown["ipv6"] },
-                ])
-            },
-            ..case(
-                "both-families",
-                service("both-families")
-                    .port(80, 8080)
-                    .annotation(&key("enable-ipv6-ingress"), "1"),
-                |s| s,
-            )
-        },
-    ]
+/// The same with an ACL of one IPv4 network.
+async fn with_acl(cluster: &CloudCluster, service: &Service) -> String {
+    let change: Change = |served| served.acl(json!({ "allowList": { "ipv4": ["192.0.2.0/24"] } }));
+    let services = cluster.services();
+    leave(cluster.sim(), &services, service, None, change, plain).await
 }
 
 /// Everything that there is.
@@ -163,11 +36,13 @@ fn everything(cluster: &CloudCluster) -> Vec<Vec<Value>> {
 #[tokio::test]
 async fn a_cluster_that_comes_over_sees_no_write_at_all() {
     let cluster = CloudCluster::start().await;
-    cluster.sim().reserve("eu-central", Some("198.51.100.7"));
+    cluster.sim().reserve("eu-central", Some(RESERVED));
     let mut left = Vec::new();
-    for case in cases(&cluster) {
+    let services = cluster.services();
+    for case in cases(&cluster.namespace) {
         let service = cluster.make(case.service).await;
-        let id = leave(&cluster, &service, case.protocol, case.change, case.shows).await;
+        let (sim, protocol) = (cluster.sim(), case.protocol);
+        let id = leave(sim, &services, &service, protocol, case.change, case.shows).await;
         left.push((case.name, id, ingress(&cluster.get(case.name).await)));
     }
     let before = everything(&cluster);
@@ -297,8 +172,7 @@ async fn the_firewall_of_the_go_controller_is_changed_and_goes_with_its_service(
         .service("web")
         .annotation(&key("firewall-acl"), &acl("192.0.2.0/24"));
     let service = cluster.make(service).await;
-    let change: Change = |served| served.acl(json!({ "allowList": { "ipv4": ["192.0.2.0/24"] } }));
-    let id = leave(&cluster, &service, None, change, plain).await;
+    let id = with_acl(&cluster, &service).await;
     let firewall = cluster.cloud.firewalls(&id)[0]["id"].clone();
     let _central = cluster.central().await;
     cluster.marker().await;
@@ -324,8 +198,7 @@ pub(crate) async fn protected_by_go(cluster: &CloudCluster, name: &str) -> Strin
     let acl = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
     let service = cluster.service(name).annotation(&key("firewall-acl"), acl);
     let service = cluster.make(service).await;
-    let change: Change = |served| served.acl(json!({ "allowList": { "ipv4": ["192.0.2.0/24"] } }));
-    leave(cluster, &service, None, change, plain).await
+    with_acl(cluster, &service).await
 }
 
 /// The same without any change before: it still bears no marks when the Service goes.

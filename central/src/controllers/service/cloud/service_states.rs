@@ -170,6 +170,7 @@ impl ServiceStates {
         let uid = ensured.service.uid.clone();
         let entry = state.by_uid.entry(uid).or_default();
         entry.ensured = Some(ensured);
+        entry.elsewhere = false;
         entry.begun = None;
         entry.disruption = None;
         entry.removing = false;
@@ -241,6 +242,16 @@ impl ServiceStates {
             ..ServiceState::default()
         };
         self.lock().by_uid.insert(service.uid.clone(), removed);
+    }
+
+    /// Nothing in the cloud is its, since another serves it from the beginning. Returns what was known of
+    /// another Service that had its name.
+    pub(super) fn begins_elsewhere(&self, service: &ServiceView) -> Option<Gone> {
+        let mut state = self.lock();
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
+        entry.elsewhere = true;
+        let before = state.uids.insert(service.key.clone(), service.uid.clone());
+        state.forget(before.filter(|uid| *uid != service.uid)?)
     }
 
     /// Whether something in the cloud may be its. `None`: this process has not provided it, one before

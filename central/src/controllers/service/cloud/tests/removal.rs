@@ -102,3 +102,28 @@ async fn moving_to_l2_network_leaves_nothing_in_cloud() {
     assert!(world.services.hand_over(&service).await.is_none());
     assert_eq!(world.cloud.plans.load(Ordering::SeqCst), plans);
 }
+
+/// What another cloud notes on a Service that it serves from the beginning is not taken for this one's.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_looked_for_of_a_service_that_begins_in_another_cloud() {
+    let world = World::new();
+    world.add("web");
+    let new = world.cluster.service(&key("web")).unwrap();
+    assert!(world.services.hand_over(&new).await.is_none());
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["finalizers"] = json!([finalizers::SERVICE]);
+        service["metadata"]["annotations"] = json!({ "noted": "by another cloud" });
+    });
+    let begun = world.cluster.service(&key("web")).unwrap();
+    assert!(world.services.hand_over(&begun).await.is_none());
+    assert_eq!(world.cloud.plans.load(Ordering::SeqCst), 0);
+
+    // Since it has come here, it may have something here.
+    assert_eq!(world.pass("web").await, Outcome::Done);
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["annotations"][annotations::L2_NETWORK_REQUEST] = json!("lan");
+    });
+    let moved = world.cluster.service(&key("web")).unwrap();
+    assert!(world.services.hand_over(&moved).await.is_none());
+    assert!(world.cloud.members("web").is_none());
+}

@@ -1,0 +1,131 @@
+//! The commands of the guide, read from its page and run as a reader runs them: one after the other in one
+//! folder, in a shell that knows the functions of the commands before.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mooring_test_cluster::control_plane::ControlPlane;
+
+const PAGE: &str = include_str!("../../../../docs/how-to/linode.md");
+
+/// What a command may take, in seconds: several rollouts.
+const LIMIT: &str = "180";
+
+/// A block of code of the page.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    section: String,
+    language: String,
+    text: String,
+}
+
+/// All blocks of code, in order.
+fn blocks() -> Vec<Block> {
+    let (mut blocks, mut section, mut open) = (Vec::new(), String::new(), None::<Block>);
+    for line in PAGE.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => block.text.push_str(&format!("{line}\n")),
+            (None, Some(language)) => {
+                open = Some(Block {
+                    section: section.clone(),
+                    language: language.to_owned(),
+                    text: String::new(),
+                });
+            }
+            (None, None) => {
+                if let Some(title) = line.strip_prefix("## ").or(line.strip_prefix("### ")) {
+                    title.clone_into(&mut section);
+                }
+            }
+        }
+    }
+    blocks
+}
+
+/// The shell of whoever follows the guide.
+pub(crate) struct Reader {
+    folder: PathBuf,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Reader {
+    /// Someone with all rights in this cluster, whose Pods log into this folder.
+    pub(crate) fn of(cp: &ControlPlane, pod_logs: &Path) -> Self {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = cp.folder().join("reader");
+        std::fs::create_dir(&folder).unwrap();
+        let own = here.join("tests/linode/linode_guide/bin");
+        let path = std::env::var("PATH").unwrap();
+        let text = |path: &Path| path.display().to_string();
+        Self {
+            variables: vec![
+                ("PATH", format!("{}:{path}", own.display())),
+                ("KUBECONFIG", text(cp.admin_kubeconfig())),
+                ("KUBECTL", text(&cp.kubectl())),
+                ("POD_LOGS", text(pod_logs)),
+                ("REPOSITORY", text(&here.join(".."))),
+            ],
+            folder,
+        }
+    }
+
+    /// Saves the files of a section, and runs its commands, with this text of the page replaced. Gives what they print.
+    pub(crate) async fn follow(&self, section: &str, placeholder: Option<(&str, &str)>) -> String {
+        let mut blocks = blocks();
+        blocks.retain(|block| block.section == section);
+        let mut printed = String::new();
+        for block in &mut blocks {
+            if let Some((before, after)) = placeholder {
+                block.text = block.text.replace(before, after);
+            }
+            match block.language.as_str() {
+                "sh" => printed.push_str(&self.run(&block.text).await),
+                "yaml" => self.save(&block.text),
+                other => panic!("a block of {other} in {section}"),
+            }
+        }
+        assert!(!blocks.is_empty(), "the guide has no section {section:?}");
+        printed
+    }
+
+    /// What the commands of a section show, for whoever looks at it: that one finds nothing is no failure.
+    pub(crate) async fn look(&self, section: &str) -> String {
+        let mut blocks = blocks();
+        blocks.retain(|block| block.section == section && block.language == "sh");
+        let [block] = blocks.as_slice() else {
+            panic!("{section:?} has {} blocks of commands", blocks.len());
+        };
+        self.run(&format!("set +e\n{}\ntrue", block.text)).await
+    }
+
+    /// The file that a block begins with the name of.
+    fn save(&self, text: &str) {
+        let name = text.lines().next().and_then(|line| line.strip_prefix("# "));
+        let name = name.expect("the first line is the name of the file");
+        std::fs::write(self.folder.join(name), text).unwrap();
+    }
+
+    /// Runs these commands, and gives what they print.
+    pub(crate) async fn run(&self, commands: &str) -> String {
+        let script = format!(
+            "set -euo pipefail\nif [ -f .functions ]; then . ./.functions; fi\n\
+             {commands}\ndeclare -f >.functions\n"
+        );
+        let mut command = Command::new("timeout");
+        command
+            .args([LIMIT, "bash", "-c", &script])
+            .current_dir(&self.folder)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let output = output.await.unwrap().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{commands}\nended with {}:\n{printed}{complaint}",
+            output.status
+        );
+        printed
+    }
+}
