@@ -131,14 +131,11 @@ async fn killed_while_a_firewall_of_the_go_controller_goes_it_leaves_none() {
         let central = cluster.central().await;
         cluster.marker().await;
         let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let switch = cluster.sim().kill_switch(
-            When::write("/v4/networking/firewalls/**"),
-            n,
-            executed,
-            move || {
+        let switch = cluster
+            .sim()
+            .kill_switch(When::write("**/*"), n, executed, move || {
                 let _ = kill(pid, Signal::SIGKILL);
-            },
-        );
+            });
         cluster.note("web", "firewall-acl", None).await;
         switch.struck(1).await;
         central.process.wait_for_exit(SOON).await;
