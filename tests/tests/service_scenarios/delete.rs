@@ -229,13 +229,16 @@ async fn sd_17_the_load_balancer_of_a_service_that_vanished_is_reported_and_remo
 #[tokio::test]
 async fn a_service_that_goes_without_its_finalizer_leaves_an_orphan_that_is_seen_at_once() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
+    let central = cluster.central().await;
     let service = cluster.provide("web").await;
     let id = cluster.balancer(&service).unwrap().id;
     let none = json!({ "metadata": { "finalizers": null } });
+    // Central must not put it back in between.
+    central.process.freeze().unwrap();
     cluster.patch("web", &none).await;
     cluster.delete("web").await;
     cluster.gone("web").await;
+    central.process.thaw().unwrap();
     eventually("the orphan is told of", SOON, async || {
         let told = cluster.orphans_told().await;
         told.iter().any(|note| note.contains(&id))

@@ -7,10 +7,13 @@ use mooring_cloud_sim::linode::Kind;
 use mooring_common::names::linode_tags::{CLUSTER as CLUSTER_MARK, SERVICE as SERVICE_MARK};
 use mooring_common::names::{annotations, finalizers, reasons};
 use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::linode_services::cloud::uid;
-use crate::linode_services::cluster::{CloudCluster, LoadBalancerCloud as _, assert_none, ingress};
+use crate::linode_services::cluster::{
+    CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
+};
 use crate::linode_services::key;
 use crate::linode_services::left_by_go::{leave, plain};
 
@@ -155,10 +158,11 @@ async fn a_firewall_of_another_service_is_neither_changed_nor_deleted() {
     cluster
         .patch("mine", &json!({ "metadata": { "annotations": notes } }))
         .await;
-    let words = "which was not made for this Service and is not changed";
-    cluster
-        .told("mine", reasons::SYNC_LOAD_BALANCER_FAILED, words)
-        .await;
+    eventually("it has one of its own", SOON, async || {
+        let own = cluster.cloud.firewalls(&mine);
+        own.len() == 1 && own[0]["id"] != before[0]["id"]
+    })
+    .await;
     cluster.delete("mine").await;
     cluster.gone("mine").await;
     let after = cluster.sim().get(Kind::Firewall, &firewall).unwrap();
