@@ -54,8 +54,6 @@ pub(super) struct Work<'a, P: Provider> {
     is_unseen: bool,
     /// Whether the Service says that something is being changed.
     says_changing: bool,
-    /// Whether a load balancer was deleted.
-    has_deleted_balancer: bool,
 }
 
 /// A member that the cloud does not take.
@@ -98,7 +96,6 @@ impl<'a, P: Provider> Work<'a, P> {
             refused: Vec::new(),
             is_unseen: false,
             says_changing: false,
-            has_deleted_balancer: false,
         }
     }
 
@@ -165,11 +162,6 @@ impl<'a, P: Provider> Work<'a, P> {
             by_provider: false,
         };
         by_words.into_iter().map(notice).collect()
-    }
-
-    /// Whether one that is not wanted any more was deleted.
-    pub(super) const fn has_deleted_balancer(&self) -> bool {
-        self.has_deleted_balancer
     }
 
     /// The load balancer as it is after the steps.
@@ -365,8 +357,8 @@ impl<'a, P: Provider> Work<'a, P> {
         known.written = Instant::now();
         match &effect {
             Effect::DeleteBalancer(id, _) | Effect::Release(id) => {
-                self.has_deleted_balancer |= matches!(effect, Effect::DeleteBalancer(..));
-                self.is_unseen |= self.has_deleted_balancer;
+                // What served it alone may be idle now.
+                self.is_unseen |= matches!(effect, Effect::DeleteBalancer(..));
                 known.surplus.retain(|other| other.id() != id);
             }
             _ => known.observed.take(step, made, &mut self.planned),

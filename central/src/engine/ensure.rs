@@ -21,7 +21,6 @@ use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
 use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf};
-use super::remove::LOOK_AGAIN;
 use super::zones;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
@@ -201,9 +200,7 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         }
         let notices = work.notices();
         let refused = shared.cache.refused(&self.query.uid, !notices.is_empty());
-        // What went with a load balancer that is not wanted any more may have left something idle.
-        let idle = work.has_deleted_balancer().then_some(LOOK_AGAIN);
-        let again = self.again.into_iter().chain(refused).chain(idle).min();
+        let again = self.again.into_iter().chain(refused).min();
         let known = work.into_known();
         let listed = known.as_ref().map(|known| known.observed.listed());
         let listed = listed.or(self.applied.as_ref());

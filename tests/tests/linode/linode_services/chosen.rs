@@ -8,10 +8,11 @@ use mooring_common::names::reasons;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::linode_services::cloud::tags;
+use crate::linode_services::cloud::{SuiteCloud, tags};
 use crate::linode_services::cluster::{
     AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, has_finalizer, ingress,
 };
+use crate::linode_services::forwarding::node_port;
 use crate::linode_services::key;
 
 const ID: &str = "nodebalancer-id";
@@ -166,24 +167,28 @@ async fn the_own_firewall_follows_to_the_one_that_is_named() {
     cluster.finish().await;
 }
 
-/// It is not needed by the new one, and goes as soon as the former one has gone.
+/// It is not needed by the new one, which serves the Service already, and goes as soon as the former one has gone.
 #[tokio::test]
 async fn an_own_firewall_that_is_not_wanted_any_more_goes_with_the_former_one() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
     let acl = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
-    cluster.provide_with("web", &[("firewall-acl", acl)]).await;
+    let service = cluster.provide_with("web", &[("firewall-acl", acl)]).await;
     let before = cluster.id("web").await;
-    let id = cluster.made_by_hand("by-hand");
+    let nodes = [1, 2].map(|n| {
+        let address = format!("{}:{}", SuiteCloud::address(n), node_port(&service));
+        json!({ "label": format!("n{n}"), "address": address })
+    });
+    let config = json!({ "port": 80, "protocol": "tcp", "nodes": nodes });
+    let shown = json!({ "label": "by-hand", "configs": [config] });
+    let id = cluster.sim().put_node_balancer(&shown).to_string();
     let notes = json!({ key(ID): id, key("firewall-acl"): null });
     let patch = json!({ "metadata": { "annotations": notes } });
     cluster.patch("web", &patch).await;
     cluster.has_it("web", &id).await;
-    eventually(
-        "the former one is gone with its firewall",
-        SOON,
-        async || !cluster.cloud.has(&before) && cluster.sim().all(Kind::Firewall).is_empty(),
-    )
+    eventually("what it had is gone", SOON, async || {
+        !cluster.cloud.has(&before) && cluster.sim().all(Kind::Firewall).is_empty()
+    })
     .await;
     cluster.finish().await;
 }
