@@ -6,9 +6,9 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::super::Environment;
 use super::super::testing::{Cloud, Reply, Seen, TOKEN, connection, credentials, metrics};
 use super::*;
+use crate::cloud_api::{Environment, Proxies};
 
 /// Errors are `{"no": "the words"}`, 404 included.
 #[derive(Debug)]
