@@ -1,13 +1,10 @@
-//! Backends that are not reached by private addresses, front ends in a VPC, and certificates.
+//! Backends that are not reached by private addresses, and front ends in a VPC.
 
 use http::{Method, StatusCode};
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, Patch, PatchParams};
 use mooring_cloud_sim::linode::Kind;
 use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::{annotations, reasons};
-use mooring_test_cluster::control_plane::ControlPlane;
-use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, apply_manifests};
+use mooring_test_cluster::objects::NodeBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
@@ -89,65 +86,6 @@ async fn nodes_are_reached_by_ipv6_if_the_service_says_so() {
     let id = cluster.id("web").await;
     assert_eq!(cluster.backends(&id), ["[2600:3c03::1]", "[2600:3c03::2]"]);
     cluster.told("web", reasons::NO_MEMBER_ADDRESS, "n3").await;
-    cluster.finish().await;
-}
-
-async fn put_certificate(cluster: &CloudCluster, name: &str, host: &str) {
-    let pair = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
-        "type": "kubernetes.io/tls",
-        "stringData": { "tls.crt": pair.cert.pem(), "tls.key": pair.signing_key.serialize_pem() },
-    });
-    let secrets = Api::<Secret>::namespaced(cluster.admin.clone(), &cluster.namespace);
-    let params = PatchParams::apply("test").force();
-    secrets
-        .patch(name, &params, &Patch::Apply(&secret))
-        .await
-        .unwrap();
-}
-
-/// lb-single-tls, lb-with-http-to-https, and a renewed certificate, which the Go controller serves only after
-/// the next change.
-#[tokio::test]
-async fn a_certificate_is_presented_and_its_successor_within_a_minute() {
-    let cluster = CloudCluster::start().await;
-    let manifest = "../deploy/manifests/tls-secrets.yaml";
-    let manifest = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(manifest);
-    let control_plane: &ControlPlane = &cluster.cluster;
-    apply_manifests(control_plane, &manifest).await.unwrap();
-    put_certificate(&cluster, "shop", "one.example").await;
-    let _central = cluster.central().await;
-    let service = ServiceBuilder::load_balancer(&cluster.namespace, "web");
-    let service = service.port(80, 8080).port(443, 8443).annotation(
-        &key("port-443"),
-        r#"{"protocol": "https", "tls-secret-name": "shop"}"#,
-    );
-    cluster.make(service).await;
-    cluster.provided_at_last("web").await;
-    let id = cluster.serves("web", &[1, 2]).await.id;
-    let presented = || {
-        let configs = cluster.cloud.parts(&id, Kind::Config);
-        let mut tls = configs.into_iter().filter(|config| config["port"] == 443);
-        let config = tls.next().unwrap_or_default();
-        (text(&config["protocol"]), text(&config["ssl_fingerprint"]))
-    };
-    let (protocol, first) = presented();
-    assert_eq!(protocol, "https");
-    assert!(!first.is_empty());
-    let plain = cluster.cloud.parts(&id, Kind::Config);
-    assert!(
-        plain
-            .iter()
-            .any(|one| one["port"] == 80 && one["protocol"] == "tcp")
-    );
-    put_certificate(&cluster, "shop", "two.example").await;
-    eventually("the next one is presented", AFTER_RETRIES, async || {
-        let (_, now) = presented();
-        !now.is_empty() && now != first
-    })
-    .await;
-    assert!(cluster.sim().outages(&id).is_empty());
     cluster.finish().await;
 }
 

@@ -1,51 +1,32 @@
 //! Certificates from Secrets.
 
+use std::path::Path;
 use std::time::Instant;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_cloud_sim::linode::Kind;
 use mooring_common::names::reasons;
-use mooring_test_cluster::shipped::CENTRAL_USER;
+use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_cluster::objects::{ServiceBuilder, apply_manifests};
 use mooring_test_support::wait::eventually;
 use rcgen::generate_simple_self_signed;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::linode_services::cloud::text;
 use crate::linode_services::cluster::{AFTER_RETRIES, CloudCluster};
 use crate::linode_services::key;
 
 const NAME: &str = "shop";
 
 impl CloudCluster {
-    async fn post<T>(&self, object: Value)
-    where
-        T: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + serde::Serialize
-            + DeserializeOwned,
-    {
-        let api = Api::<T>::namespaced(self.admin.clone(), &self.namespace);
-        let object = serde_json::from_value(object).unwrap();
-        api.create(&PostParams::default(), &object).await.unwrap();
-    }
-
     /// What the chart's `central.loadBalancers.tlsSecretNamespaces` permits.
     async fn permit_secrets(&self) {
-        let rule = json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] });
-        let metadata = json!({ "name": NAME });
-        self.post::<Role>(json!({ "metadata": metadata, "rules": [rule] }))
-            .await;
-        let group = "rbac.authorization.k8s.io";
-        self.post::<RoleBinding>(json!({
-            "metadata": metadata,
-            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
-            "subjects": [{ "apiGroup": group, "kind": "User", "name": CENTRAL_USER }],
-        }))
-        .await;
+        let manifest = "../deploy/manifests/tls-secrets.yaml";
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(manifest);
+        let control_plane: &ControlPlane = &self.cluster;
+        apply_manifests(control_plane, &manifest).await.unwrap();
     }
 
     fn secrets(&self) -> Api<Secret> {
@@ -81,6 +62,50 @@ impl CloudCluster {
     }
 }
 
+/// What a port says that presents it.
+fn presents() -> String {
+    json!({ "protocol": "https", "tls-secret-name": NAME }).to_string()
+}
+
+/// lb-single-tls, lb-with-http-to-https, and a renewed certificate, which the Go controller serves only after
+/// the next change.
+#[tokio::test]
+async fn a_certificate_is_presented_and_its_successor_within_a_minute() {
+    let cluster = CloudCluster::start().await;
+    cluster.permit_secrets().await;
+    cluster.certify("one.example").await;
+    let _central = cluster.central().await;
+    let service = ServiceBuilder::load_balancer(&cluster.namespace, "web");
+    let service = service.port(80, 8080).port(443, 8443);
+    let service = service.annotation(&key("port-443"), &presents());
+    cluster.make(service).await;
+    cluster.provided_at_last("web").await;
+    let id = cluster.serves("web", &[1, 2]).await.id;
+    let presented = || {
+        let configs = cluster.cloud.parts(&id, Kind::Config);
+        let mut tls = configs.into_iter().filter(|config| config["port"] == 443);
+        let config = tls.next().unwrap_or_default();
+        (text(&config["protocol"]), text(&config["ssl_fingerprint"]))
+    };
+    let (protocol, first) = presented();
+    assert_eq!(protocol, "https");
+    assert!(!first.is_empty());
+    let plain = cluster.cloud.parts(&id, Kind::Config);
+    assert!(
+        plain
+            .iter()
+            .any(|one| one["port"] == 80 && one["protocol"] == "tcp")
+    );
+    cluster.certify("two.example").await;
+    eventually("the next one is presented", AFTER_RETRIES, async || {
+        let (_, now) = presented();
+        !now.is_empty() && now != first
+    })
+    .await;
+    assert!(cluster.sim().outages(&id).is_empty());
+    cluster.finish().await;
+}
+
 /// The new certificate is presented by the config that there is, at whose nodes nothing changes. A Secret that
 /// goes takes nothing away, and keeps no Node out.
 #[tokio::test]
@@ -89,7 +114,7 @@ async fn a_renewed_certificate_is_presented_within_a_minute_and_a_lost_one_stays
     cluster.permit_secrets().await;
     let first_key = cluster.certify("shop.example").await;
     let central = cluster.central().await;
-    let port = format!(r#"{{"protocol": "https", "tls-secret-name": "{NAME}"}}"#);
+    let port = presents();
     let service = cluster.service("web").annotation(&key("port-80"), &port);
     cluster.make(service).await;
     cluster.provided("web").await;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use mooring_cloud_sim::linode::{Behaviour, Kind};
-use mooring_cloud_sim::{Fault, When};
+use mooring_cloud_sim::{Fault, Injection, When};
+use mooring_test_cluster::shipped::Central;
 use mooring_test_support::wait::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -21,6 +22,38 @@ use crate::linode_services::key;
 
 const FIREWALLS: &str = "/v4/networking/firewalls";
 const ACL: &str = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
+
+/// Central's end.
+struct Death {
+    central: Central,
+    switch: Injection,
+    killed: Arc<AtomicBool>,
+}
+
+impl Death {
+    /// At its n-th write from now on, which is done before if it is `executed`.
+    fn at(cluster: &CloudCluster, central: Central, n: u64, executed: bool) -> Self {
+        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
+        let killed = Arc::new(AtomicBool::new(false));
+        let flag = killed.clone();
+        let kill = move || flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
+        let switch = cluster
+            .sim()
+            .kill_switch(When::write("**/*"), n, executed, kill);
+        Self {
+            central,
+            switch,
+            killed,
+        }
+    }
+
+    /// Waits for it.
+    async fn comes(self) {
+        self.switch.struck(1).await;
+        self.central.process.wait_for_exit(SOON).await;
+        assert!(self.killed.load(Ordering::Relaxed));
+    }
+}
 
 /// A Service with a firewall of its own is made.
 async fn create_protected(cluster: &CloudCluster) {
@@ -43,18 +76,9 @@ async fn killed_at_any_write_of_a_creation_it_leaves_nothing_and_makes_nothing_t
     let cluster = CloudCluster::start().await;
     for (n, executed) in [(1, false), (1, true), (2, false), (2, true)] {
         let central = cluster.central().await;
-        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let struck = Arc::new(AtomicBool::new(false));
-        let flag = struck.clone();
-        let switch = cluster
-            .sim()
-            .kill_switch(When::write("**/*"), n, executed, move || {
-                flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
-            });
+        let death = Death::at(&cluster, central, n, executed);
         create_protected(&cluster).await;
-        switch.struck(1).await;
-        central.process.wait_for_exit(SOON).await;
-        assert!(struck.load(Ordering::Relaxed));
+        death.comes().await;
         let _central = cluster.central().await;
         is_whole(&cluster).await;
         cluster.delete("web").await;
@@ -70,15 +94,9 @@ async fn killed_at_any_write_of_a_creation_it_leaves_nothing_of_a_service_that_i
     let cluster = CloudCluster::start().await;
     for n in [1, 2] {
         let central = cluster.central().await;
-        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let switch = cluster
-            .sim()
-            .kill_switch(When::write("**/*"), n, true, move || {
-                let _ = kill(pid, Signal::SIGKILL);
-            });
+        let death = Death::at(&cluster, central, n, true);
         create_protected(&cluster).await;
-        switch.struck(1).await;
-        central.process.wait_for_exit(SOON).await;
+        death.comes().await;
         cluster.delete("web").await;
         let _central = cluster.central().await;
         cluster.gone("web").await;
@@ -94,17 +112,11 @@ async fn killed_amid_a_change_that_is_taken_back_it_puts_back_what_was() {
     let central = cluster.central().await;
     cluster.provide("web").await;
     cluster.serves("web", &[1, 2]).await;
-    let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-    let switch = cluster
-        .sim()
-        .kill_switch(When::write("**/*"), 2, true, move || {
-            let _ = kill(pid, Signal::SIGKILL);
-        });
+    let death = Death::at(&cluster, central, 2, true);
     let before = cluster.get("web").await.spec.unwrap().ports;
     let port = |number: u16| json!([{ "name": "other", "port": number, "targetPort": 8080 }]);
     cluster.respecify("web", json!({ "ports": port(81) })).await;
-    switch.struck(1).await;
-    central.process.wait_for_exit(SOON).await;
+    death.comes().await;
     cluster.respecify("web", json!({ "ports": before })).await;
     let _central = cluster.central().await;
     eventually("it has one config", AFTER_RETRIES, async || {
@@ -130,15 +142,9 @@ async fn killed_while_a_firewall_of_the_go_controller_goes_it_leaves_none() {
         protected_by_go(&cluster, "web").await;
         let central = cluster.central().await;
         cluster.marker().await;
-        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let switch = cluster
-            .sim()
-            .kill_switch(When::write("**/*"), n, executed, move || {
-                let _ = kill(pid, Signal::SIGKILL);
-            });
+        let death = Death::at(&cluster, central, n, executed);
         cluster.note("web", "firewall-acl", None).await;
-        switch.struck(1).await;
-        central.process.wait_for_exit(SOON).await;
+        death.comes().await;
         let _central = cluster.central().await;
         eventually("its firewall is gone", AFTER_RETRIES, async || {
             cluster.sim().all(Kind::Firewall).is_empty()
