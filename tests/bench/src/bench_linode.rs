@@ -148,9 +148,7 @@ impl Phases<'_> {
         let Scale { services, .. } = scale;
         let parts = scale.parts();
         let cost = self.cluster.create_all(services).await?;
-        // What is made is read once, and looked for in listings, which several wait for.
-        let most = parts + 2 * READS;
-        self.counts("create-all", &cost, services, most, ["-", "-"]);
+        self.counts("create-all", &cost, services, parts + READS, ["-", "-"]);
         let cost = self.cluster.touch_all(services).await?;
         self.counts("touch-all", &cost, 0, READS, ["100", "250"]);
         self.memory()?;
@@ -159,9 +157,8 @@ impl Phases<'_> {
         self.restart().await?;
         self.resync().await?;
         let cost = self.cluster.delete_all(services).await?;
-        // Each is looked at just before; whether a firewall is left is looked for after it, by a listing for
-        // all who wait at the time.
-        let most = 2 * services + READS;
+        // Each is looked at just before.
+        let most = services + READS;
         self.counts("delete-all", &cost, services, most, ["50", "150"]);
         Ok(())
     }

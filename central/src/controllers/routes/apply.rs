@@ -80,8 +80,8 @@ impl Controller {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the steps, deletions first, those of one machine one after the other. Gives the UIDs of the Nodes that lack a route now, and when to try
-    /// again at the latest.
+    /// Takes the steps, deletions first, those of one machine one after the other. Gives the UIDs of the Nodes
+    /// that lack a route now, and when to try again at the latest.
     pub(super) async fn apply(&self, decisions: &Decisions) -> (HashSet<String>, Option<Duration>) {
         let steps = decisions.plan.steps().to_vec().into_iter();
         let (deletions, creations): (Vec<_>, Vec<_>) =
