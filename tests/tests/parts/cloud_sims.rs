@@ -2,6 +2,7 @@
 
 mod all;
 mod brightbox;
+mod brightbox_go;
 mod brightbox_tokens;
 mod client;
 mod cloudscale;
