@@ -1,5 +1,6 @@
 //! The clouds. Adding one is its folder and a line in [`CLOUDS`].
 
+pub mod brightbox;
 pub mod cloudlycke;
 pub mod cloudscale;
 pub mod linode;
@@ -16,6 +17,7 @@ pub const CLOUDS: &[&Registration] = &[
     &linode::REGISTRATION,
     &cloudscale::REGISTRATION,
     &phoenixnap::REGISTRATION,
+    &brightbox::REGISTRATION,
     &cloudlycke::REGISTRATION,
 ];
 

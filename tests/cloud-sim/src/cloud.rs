@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::brightbox::{self, Brightbox};
 use super::cloudscale::{Cloudscale, Interface, Machine};
 use super::linode::{Instance, Limits, Linode};
 use super::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Machine as BareMetal, Phoenixnap};
@@ -17,6 +18,8 @@ pub enum Cloud {
     Cloudscale,
     /// PhoenixNAP.
     Phoenixnap,
+    /// Brightbox.
+    Brightbox,
 }
 
 impl Cloud {
@@ -26,6 +29,7 @@ impl Cloud {
             Self::Linode => "linode",
             Self::Cloudscale => "cloudscale",
             Self::Phoenixnap => "phoenixnap",
+            Self::Brightbox => "brightbox",
         }
     }
 
@@ -35,13 +39,14 @@ impl Cloud {
             Self::Linode => "linode://4711",
             Self::Cloudscale => "cloudscale://00000000-0000-4000-8000-000000004711",
             Self::Phoenixnap => "phoenixnap://60473c25ffffffff00004711",
+            Self::Brightbox => "brightbox://srv-z4711",
         }
     }
 
     /// How it answers when it is asked for a machine that it has not.
     pub const fn absence(self) -> StatusCode {
         match self {
-            Self::Linode | Self::Cloudscale => StatusCode::NOT_FOUND,
+            Self::Linode | Self::Cloudscale | Self::Brightbox => StatusCode::NOT_FOUND,
             Self::Phoenixnap => StatusCode::FORBIDDEN,
         }
     }
@@ -52,6 +57,7 @@ impl Cloud {
             Self::Linode => ("eu-central", None),
             Self::Cloudscale => ("rma", Some("rma1")),
             Self::Phoenixnap => ("PHX", None),
+            Self::Brightbox => ("gb1", Some("gb1-a")),
         }
     }
 }
@@ -108,6 +114,8 @@ impl Server {
             Cloud::Linode => [v4, private, v6],
             Cloud::Cloudscale => [v4, v6, private],
             Cloud::Phoenixnap => [public, private, Vec::new()],
+            // Public IPv4 addresses are Cloud IPs, which come last.
+            Cloud::Brightbox => [private, v6, v4],
         };
         let name = format!("Hostname {}", self.name);
         std::iter::once(name)
@@ -133,6 +141,46 @@ impl Server {
             machine = machine.interface(interface);
         }
         machine
+    }
+}
+
+/// Its own addresses. Names in the DNS, which Nodes would have as well, it has none.
+fn brightbox_machine(server: &Server) -> brightbox::Machine {
+    brightbox::Machine::named(&server.name)
+        .kind(&server.kind)
+        .with("fqdn", Value::Null)
+        .with("interfaces", brightbox_interfaces(server))
+}
+
+/// Each private address on an interface of its own, and then each public IPv6 address.
+fn brightbox_interfaces(server: &Server) -> Value {
+    let v6 = server.public.iter().filter(|a| a.contains(':'));
+    let interfaces = server.private.iter().chain(v6).map(|address| {
+        if address.contains(':') {
+            brightbox::interface(None, Some(address))
+        } else {
+            brightbox::interface(Some(address), None)
+        }
+    });
+    interfaces.collect()
+}
+
+/// Its public IPv4 addresses, as Cloud IPs.
+fn brightbox_ips(brightbox: &Brightbox, id: &str, server: &Server) {
+    for ip in brightbox.all(brightbox::Kind::CloudIp) {
+        if ip["server"]["id"] == id {
+            brightbox.take(
+                brightbox::Kind::CloudIp,
+                ip["id"].as_str().unwrap_or_default(),
+            );
+        }
+    }
+    for address in server.public.iter().filter(|a| !a.contains(':')) {
+        let ip = json!({
+            "public_ip": address, "public_ipv4": address, "fqdn": null, "reverse_dns": null,
+            "status": "mapped", "server": id,
+        });
+        brightbox.put(brightbox::Kind::CloudIp, ip);
     }
 }
 
@@ -168,6 +216,7 @@ enum Sim {
     Linode(Linode),
     Cloudscale(Cloudscale),
     Phoenixnap(Phoenixnap),
+    Brightbox(Brightbox),
 }
 
 /// A simulated cloud of any kind. Machines are told apart by their provider IDs.
@@ -186,6 +235,7 @@ impl CloudSim {
             }
             Cloud::Cloudscale => Sim::Cloudscale(Cloudscale::start().await.expect("a free port")),
             Cloud::Phoenixnap => Sim::Phoenixnap(Phoenixnap::start().await.expect("a free port")),
+            Cloud::Brightbox => Sim::Brightbox(Brightbox::start().await.expect("a free port")),
         };
         Self { sim }
     }
@@ -196,6 +246,7 @@ impl CloudSim {
             Sim::Linode(_) => Cloud::Linode,
             Sim::Cloudscale(_) => Cloud::Cloudscale,
             Sim::Phoenixnap(_) => Cloud::Phoenixnap,
+            Sim::Brightbox(_) => Cloud::Brightbox,
         }
     }
 
@@ -217,6 +268,14 @@ impl CloudSim {
                 ("PNAP_CLIENT_ID", CLIENT_ID.to_owned()),
                 ("PNAP_CLIENT_SECRET", CLIENT_SECRET.to_owned()),
             ],
+            Sim::Brightbox(brightbox) => vec![
+                ("BRIGHTBOX_API_URL", brightbox.url()),
+                ("BRIGHTBOX_CLIENT", brightbox::CLIENT_ID.to_owned()),
+                (
+                    "BRIGHTBOX_CLIENT_SECRET",
+                    brightbox::CLIENT_SECRET.to_owned(),
+                ),
+            ],
         }
     }
 
@@ -224,7 +283,7 @@ impl CloudSim {
     pub const fn linode(&self) -> Option<&Linode> {
         match &self.sim {
             Sim::Linode(linode) => Some(linode),
-            Sim::Cloudscale(_) | Sim::Phoenixnap(_) => None,
+            Sim::Cloudscale(_) | Sim::Phoenixnap(_) | Sim::Brightbox(_) => None,
         }
     }
 
@@ -232,7 +291,7 @@ impl CloudSim {
     pub const fn cloudscale(&self) -> Option<&Cloudscale> {
         match &self.sim {
             Sim::Cloudscale(cloudscale) => Some(cloudscale),
-            Sim::Linode(_) | Sim::Phoenixnap(_) => None,
+            Sim::Linode(_) | Sim::Phoenixnap(_) | Sim::Brightbox(_) => None,
         }
     }
 
@@ -240,7 +299,15 @@ impl CloudSim {
     pub const fn phoenixnap(&self) -> Option<&Phoenixnap> {
         match &self.sim {
             Sim::Phoenixnap(phoenixnap) => Some(phoenixnap),
-            Sim::Linode(_) | Sim::Cloudscale(_) => None,
+            Sim::Linode(_) | Sim::Cloudscale(_) | Sim::Brightbox(_) => None,
+        }
+    }
+
+    /// The simulation, if it is that of Brightbox.
+    pub const fn brightbox(&self) -> Option<&Brightbox> {
+        match &self.sim {
+            Sim::Brightbox(brightbox) => Some(brightbox),
+            Sim::Linode(_) | Sim::Cloudscale(_) | Sim::Phoenixnap(_) => None,
         }
     }
 
@@ -256,6 +323,11 @@ impl CloudSim {
             Sim::Phoenixnap(phoenixnap) => {
                 format!("phoenixnap://{}", phoenixnap.add(bare_metal(server)))
             }
+            Sim::Brightbox(brightbox) => {
+                let id = brightbox.add(brightbox_machine(&server));
+                brightbox_ips(brightbox, &id, &server);
+                format!("brightbox://{id}")
+            }
         }
     }
 
@@ -265,6 +337,7 @@ impl CloudSim {
             Sim::Linode(linode) => linode.remove(number(id)),
             Sim::Cloudscale(cloudscale) => cloudscale.remove(uuid(id)),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.remove(server_id(id)),
+            Sim::Brightbox(brightbox) => brightbox.remove(brightbox_id(id)),
         };
         assert!(there, "there is no machine {id}");
     }
@@ -275,6 +348,11 @@ impl CloudSim {
             Sim::Linode(linode) => linode.restore(number(id), server.instance()),
             Sim::Cloudscale(cloudscale) => cloudscale.restore(uuid(id), server.machine()),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.restore(server_id(id), bare_metal(server)),
+            Sim::Brightbox(brightbox) => {
+                let id = brightbox_id(id);
+                brightbox.restore(id, brightbox_machine(&server));
+                brightbox_ips(brightbox, id, &server);
+            }
         }
     }
 
@@ -283,7 +361,7 @@ impl CloudSim {
         match self.kind() {
             Cloud::Linode => self.set(id, "label", json!(name)),
             Cloud::Cloudscale => self.set(id, "name", json!(name)),
-            Cloud::Phoenixnap => self.set(id, "hostname", json!(name)),
+            Cloud::Phoenixnap | Cloud::Brightbox => self.set(id, "hostname", json!(name)),
         }
     }
 
@@ -293,6 +371,7 @@ impl CloudSim {
             Cloud::Linode => self.set(id, "status", json!("offline")),
             Cloud::Cloudscale => self.set(id, "status", json!("stopped")),
             Cloud::Phoenixnap => self.set(id, "status", json!("powered-off")),
+            Cloud::Brightbox => self.set(id, "status", json!("inactive")),
         }
     }
 
@@ -301,6 +380,7 @@ impl CloudSim {
         let running = match self.kind() {
             Cloud::Linode | Cloud::Cloudscale => "running",
             Cloud::Phoenixnap => "powered-on",
+            Cloud::Brightbox => "active",
         };
         self.set(id, "status", json!(running));
     }
@@ -312,6 +392,7 @@ impl CloudSim {
             Cloud::Cloudscale => {
                 self.set(id, "flavor", json!({ "slug": kind, "name": kind }));
             }
+            Cloud::Brightbox => self.set(id, "server_type", brightbox::server_type(kind)),
         }
     }
 
@@ -333,6 +414,12 @@ impl CloudSim {
                 self.set(id, "publicIpAddresses", json!(server.public));
                 self.set(id, "privateIpAddresses", json!(server.private));
             }
+            Cloud::Brightbox => {
+                self.set(id, "interfaces", brightbox_interfaces(&server));
+                if let Sim::Brightbox(brightbox) = &self.sim {
+                    brightbox_ips(brightbox, brightbox_id(id), &server);
+                }
+            }
         }
     }
 
@@ -342,6 +429,7 @@ impl CloudSim {
             Sim::Linode(linode) => linode.set(number(id), field, value),
             Sim::Cloudscale(cloudscale) => cloudscale.set(uuid(id), field, value),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.set(server_id(id), field, value),
+            Sim::Brightbox(brightbox) => brightbox.set(brightbox_id(id), field, value),
         }
     }
 
@@ -353,6 +441,7 @@ impl CloudSim {
             Sim::Linode(linode) => linode.faults(),
             Sim::Cloudscale(cloudscale) => cloudscale.faults(),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.faults(),
+            Sim::Brightbox(brightbox) => brightbox.faults(),
         }
     }
 
@@ -377,6 +466,7 @@ impl CloudSim {
             Sim::Linode(linode) => linode.set_down(down),
             Sim::Cloudscale(cloudscale) => cloudscale.set_down(down),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.set_down(down),
+            Sim::Brightbox(brightbox) => brightbox.set_down(down),
         }
     }
 
@@ -386,6 +476,7 @@ impl CloudSim {
             Sim::Linode(linode) => linode.turned_away(),
             Sim::Cloudscale(cloudscale) => cloudscale.turned_away(),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.turned_away(),
+            Sim::Brightbox(brightbox) => brightbox.turned_away(),
         }
     }
 
@@ -399,6 +490,10 @@ impl CloudSim {
                 phoenixnap.change_secret(revoked);
                 phoenixnap.revoke_tokens();
             }
+            Sim::Brightbox(brightbox) => {
+                brightbox.change_secret(revoked);
+                brightbox.revoke_tokens();
+            }
         }
     }
 
@@ -410,6 +505,7 @@ impl CloudSim {
             Sim::Linode(linode) => linode.calls(),
             Sim::Cloudscale(cloudscale) => cloudscale.calls(),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.calls(),
+            Sim::Brightbox(brightbox) => brightbox.calls(),
         }
     }
 
@@ -429,6 +525,7 @@ impl CloudSim {
             Cloud::Linode => "**/linode/instances",
             Cloud::Cloudscale => "/v1/servers",
             Cloud::Phoenixnap => "/bmc/v1/servers",
+            Cloud::Brightbox => "/1.0/servers",
         }
     }
 
@@ -437,6 +534,7 @@ impl CloudSim {
             Cloud::Linode => "**/linode/instances/*",
             Cloud::Cloudscale => "/v1/servers/*",
             Cloud::Phoenixnap => "/bmc/v1/servers/*",
+            Cloud::Brightbox => "/1.0/servers/*",
         }
     }
 }
@@ -454,4 +552,9 @@ fn uuid(id: &str) -> &str {
 fn server_id(id: &str) -> &str {
     id.strip_prefix("phoenixnap://")
         .expect("a provider ID of PhoenixNAP")
+}
+
+fn brightbox_id(id: &str) -> &str {
+    id.strip_prefix("brightbox://")
+        .expect("a provider ID of Brightbox")
 }

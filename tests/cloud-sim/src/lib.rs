@@ -23,11 +23,13 @@
 //! | [`linode`] | the API of Linode |
 //! | [`cloudscale`] | the API of cloudscale.ch |
 //! | [`phoenixnap`] | the API of PhoenixNAP |
+//! | [`brightbox`] | the API of Brightbox |
 //! | [`cloud`] | any of them by one set of names, for scenarios that must hold on all |
 //!
 //! Nothing is kept of a request's credentials. What a request means to write is in the log, without
 //! the keys of certificates; of a request for a token no body is kept at all.
 
+pub mod brightbox;
 pub mod cloud;
 pub mod cloudscale;
 mod control;

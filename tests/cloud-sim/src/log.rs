@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::Value;
 
-use super::phoenixnap::TOKEN_PATH;
 use super::request::{Asked, matches_path};
+use super::{brightbox, phoenixnap};
 
 /// One request, without its credentials.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Call {
             query: asked.query.clone(),
             filter: text("x-filter"),
             user_agent: text(header::USER_AGENT.as_str()).unwrap_or_default(),
-            body: body.clone(),
+            body: body.clone().filter(|_| !is_for_token(&asked.path)),
             status: None,
             took: None,
             faulty: false,
@@ -61,7 +61,7 @@ impl Call {
     /// Whether the request meant to change something: to ask for a token does not.
     pub fn is_write(&self) -> bool {
         let reads = self.method == Method::GET || self.method == Method::HEAD;
-        !reads && self.path != TOKEN_PATH
+        !reads && !is_for_token(&self.path)
     }
 
     /// `GET /v4/linode/instances?page=2: 200 after 3ms`, for messages.
@@ -81,6 +81,11 @@ impl Call {
             self.took.unwrap_or_default()
         )
     }
+}
+
+/// Whether tokens come from there.
+fn is_for_token(path: &str) -> bool {
+    [phoenixnap::TOKEN_PATH, brightbox::TOKEN_PATH, "/token"].contains(&path)
 }
 
 /// Requests in the order in which they arrived. The filters can be chained.

@@ -163,7 +163,7 @@ fn machines(answer: &mut Value) -> &mut Vec<Value> {
 /// Fields that are new, and fields that are not needed and missing.
 #[tokio::test]
 async fn sc_06_unknown_and_missing_fields_do_not_matter() {
-    const NEEDED: [&str; 18] = [
+    const NEEDED: [&str; 19] = [
         "id",
         "label",
         "region",
@@ -182,6 +182,7 @@ async fn sc_06_unknown_and_missing_fields_do_not_matter() {
         "location",
         "publicIpAddresses",
         "privateIpAddresses",
+        "cloud_ips",
     ];
     let cluster = CloudCluster::start().await;
     let name = unique("n");
@@ -223,6 +224,7 @@ async fn sc_06_a_machine_full_of_nulls_does_not_spoil_the_others() {
         "tags",
         "publicIpAddresses",
         "privateIpAddresses",
+        "cloud_ips",
         "networkConfiguration",
     ] {
         cluster.cloud.set(&id, field, Value::Null);

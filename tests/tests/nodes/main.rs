@@ -5,6 +5,7 @@
     reason = "the scenarios of every cloud are run by the suite of each"
 )]
 
+mod brightbox_nodes;
 mod cloudlycke;
 mod cloudscale_nodes;
 mod linode_nodes;

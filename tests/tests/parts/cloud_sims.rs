@@ -1,6 +1,9 @@
 //! The simulated clouds are as strict as the real ones, and fail as they are told to.
 
 mod all;
+mod brightbox;
+mod brightbox_go;
+mod brightbox_tokens;
 mod client;
 mod cloudscale;
 mod configs_strict;

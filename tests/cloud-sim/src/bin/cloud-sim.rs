@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
+use mooring_cloud_sim::brightbox::{self, Brightbox};
 use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale};
 use mooring_cloud_sim::linode::Linode;
 use mooring_cloud_sim::phoenixnap::{self, Pace, Phoenixnap, Spelling};
@@ -27,8 +28,9 @@ struct Arguments {
     /// What there is in it, as JSON, each as the API shows it: {"instances": […], "vpcs": […],
     /// "node_balancers": […], "firewalls": […], "reserved_ips": […]} for linode; {"servers": […], "load_balancers": […], "pools": […], "members": […], "listeners":
     /// […], "health_monitors": […], "floating_ips": […]} for cloudscale; {"servers": […], "tags": […],
-    /// "networks": […], "blocks": […], "peer_groups": […]} for phoenixnap. Fields that are absent are
-    /// filled in.
+    /// "networks": […], "blocks": […], "peer_groups": […]} for phoenixnap; {"servers": […],
+    /// "load_balancers": […], "cloud_ips": […], "server_groups": […], "firewall_policies": […],
+    /// "firewall_rules": […]} for brightbox. Fields that are absent are filled in.
     #[arg(long)]
     state: Option<PathBuf>,
     /// How much later every answer comes.
@@ -98,9 +100,12 @@ These can be asked without a token:
   POST /_sim/behaviour of linode: {\"listed_after\": 5, \"found_after\": 5, \"delisted_after\": 5,
                        \"detached_after\": 5, \"checked_after\": 5, \"sorts_tags\": true,
                        \"several_firewalls\": true, \"beta_apart\": true}, all of it optional, lengths in seconds
+                       of brightbox: {\"creating\": 5, \"deleting\": 5, \"deleted_shown\": 60,
+                       \"mapping\": 5, \"validating\": 5, \"emptying\": 5, \"listed_after\": 5,
+                       \"token_lifetime\": 60}, the same
   GET /_sim/ledger     of phoenixnap: what was bought and given back
-  POST /_sim/advance   of phoenixnap: so much time passes at once: {\"seconds\": 300}
-  DELETE /_sim/tokens  of phoenixnap: no token is good any more
+  POST /_sim/advance   of phoenixnap and brightbox: so much time passes at once: {\"seconds\": 300}
+  DELETE /_sim/tokens  of phoenixnap and brightbox: no token is good any more
   POST /_sim/faults    what is to go wrong: {\"path\": \"**/listeners\", \"method\": \"POST\",
                        \"writes\": true, \"nth\": 2, \"times\": 1, \"status\": 429, \"retry_after\": 5,
                        \"fault\": \"status\", \"executed\": true, \"delay\": 1.5,
@@ -115,6 +120,7 @@ enum Provider {
     Linode,
     Cloudscale,
     Phoenixnap,
+    Brightbox,
 }
 
 #[tokio::main]
@@ -156,6 +162,16 @@ async fn main() -> Result<()> {
             println!("PNAP_TOKEN_URL={}", phoenixnap.token_url());
             println!("PNAP_CLIENT_ID={}", phoenixnap::CLIENT_ID);
             println!("PNAP_CLIENT_SECRET={}", phoenixnap::CLIENT_SECRET);
+            tokio::signal::ctrl_c().await?;
+        }
+        Provider::Brightbox => {
+            let brightbox = Brightbox::start_on(arguments.listen).await?;
+            state.map_or(Ok(()), |state| brightbox.load(&state))?;
+            brightbox.set_latency(arguments.latency);
+            arm(brightbox.faults(), arguments.die_at, arguments.die_run);
+            println!("BRIGHTBOX_API_URL={}", brightbox.url());
+            println!("BRIGHTBOX_CLIENT={}", brightbox::CLIENT_ID);
+            println!("BRIGHTBOX_CLIENT_SECRET={}", brightbox::CLIENT_SECRET);
             tokio::signal::ctrl_c().await?;
         }
     }

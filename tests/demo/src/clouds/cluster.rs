@@ -91,7 +91,7 @@ impl Clouds {
     pub(super) const fn sim(&self, cloud: Cloud) -> &CloudSim {
         match cloud {
             Cloud::Linode => &self.linode,
-            Cloud::Cloudscale | Cloud::Phoenixnap => &self.cloudscale,
+            _ => &self.cloudscale,
         }
     }
 
@@ -120,7 +120,7 @@ impl Clouds {
         let name = format!("{}-{number}", cloud.name());
         let address = match cloud {
             Cloud::Linode => format!("192.168.128.{number}"),
-            Cloud::Cloudscale | Cloud::Phoenixnap => format!("10.0.0.{number}"),
+            _ => format!("10.0.0.{number}"),
         };
         let server = Server::named(&name).private(&address);
         let server = server.public(&format!("203.0.113.{number}"));

@@ -1,0 +1,63 @@
+//! The endpoints of Brightbox's API 1.0, and the shapes of what they answer.
+//!
+//! Of each object only what it cannot be told apart without is insisted on, and words that are not known
+//! are kept as they are: a strange object must not hide all others.
+
+pub(super) mod servers;
+
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal};
+
+/// Brightbox's errors: `{"error_name": "…", "errors": ["…"]}`, and those of tokens: `{"error": "…",
+/// "error_description": "…"}`.
+#[derive(Debug)]
+pub(super) struct ErrorShape;
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: Option<String>,
+    error_description: Option<String>,
+    error_name: Option<String>,
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+impl ErrorBody {
+    fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    /// `resource_conflict: The Cloud IP is mapped`. None unless it is such a body.
+    fn words(self) -> Option<String> {
+        let details = self.error_description.into_iter().chain(self.errors);
+        let details: Vec<String> = details.collect();
+        let name = self.error.or(self.error_name)?;
+        Some(if details.is_empty() {
+            name
+        } else {
+            format!("{name}: {}", details.join(", "))
+        })
+    }
+}
+
+impl ErrorDecoder for ErrorShape {
+    fn refusal(&self, status: StatusCode, _: &HeaderMap, body: &[u8]) -> Refusal {
+        let read = ErrorBody::read(body);
+        let is_missing = read
+            .as_ref()
+            .is_some_and(|body| body.error_name.as_deref() == Some("missing_resource"));
+        let mut refusal = Refusal::by_status(status, read.and_then(ErrorBody::words));
+        // Anybody in between can answer 404; only the API says what is missing.
+        if status == StatusCode::NOT_FOUND && is_missing {
+            refusal.kind = ErrorKind::NotFound;
+        }
+        refusal
+    }
+
+    fn error_in_success(&self, body: &[u8]) -> Option<String> {
+        ErrorBody::read(body.get(..4096).unwrap_or(body)).and_then(ErrorBody::words)
+    }
+}

@@ -1,0 +1,70 @@
+//! Servers.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::cloud_api::{Request, lenient};
+
+/// One server. Only its identifier is needed.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Server {
+    /// `srv-gdqms`.
+    pub(crate) id: String,
+    /// `active`, `inactive`, `deleted` and others.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) status: Option<String>,
+    /// Its host name.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) hostname: Option<String>,
+    /// Its name in the DNS.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) fqdn: Option<String>,
+    /// Its type: `2gb.ssd`.
+    #[serde(default, deserialize_with = "handle")]
+    pub(crate) server_type: Option<String>,
+    /// Its zone: `gb1-a`.
+    #[serde(default, deserialize_with = "handle")]
+    pub(crate) zone: Option<String>,
+    /// Its network interfaces.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) interfaces: Option<Vec<Interface>>,
+    /// The Cloud IPs that lead to it.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) cloud_ips: Option<Vec<CloudIp>>,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Interface {
+    /// Its private address.
+    pub(crate) ipv4_address: Option<String>,
+    /// Its public address.
+    pub(crate) ipv6_address: Option<String>,
+}
+
+/// A Cloud IP that leads to a server.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct CloudIp {
+    /// Its address.
+    pub(crate) public_ip: Option<String>,
+    /// Its name in the DNS.
+    pub(crate) fqdn: Option<String>,
+}
+
+/// The short name of a type or a zone.
+fn handle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Handle {
+        handle: String,
+    }
+    Ok(lenient(deserializer)?.map(|named: Handle| named.handle))
+}
+
+/// All servers.
+pub(crate) fn all() -> Request {
+    Request::get("list_servers", "servers")
+}
+
+/// One server.
+pub(crate) fn one(id: &str) -> Request {
+    Request::get("get_server", format!("servers/{id}"))
+}

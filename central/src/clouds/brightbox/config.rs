@@ -1,0 +1,137 @@
+//! What the environment says of Brightbox. The names and defaults are those of the Go controller;
+//! `BRIGHTBOX_API_TIMEOUT` is ours.
+
+use std::time::Duration;
+
+use reqwest::Url;
+
+use super::NAME;
+use crate::cloud_api::oauth2::{
+    ClientCredentials, ClientSource, Grant, Remedies, Settings, UserCredentials,
+};
+use crate::cloud_api::{Environment, Fault, Proxies};
+
+pub(super) const TIMEOUT: &str = "BRIGHTBOX_API_TIMEOUT";
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_URL: &str = "https://api.gb1.brightbox.com/";
+/// The vendor's application for tokens of users.
+const APPLICATION: &str = "app-dkmch";
+
+pub(super) const CLIENT: &str = "BRIGHTBOX_CLIENT";
+const CLIENT_SECRET: &str = "BRIGHTBOX_CLIENT_SECRET";
+pub(super) const USER: &str = "BRIGHTBOX_USER_NAME";
+const PASSWORD: &str = "BRIGHTBOX_PASSWORD";
+const ACCOUNT: &str = "BRIGHTBOX_ACCOUNT";
+const API_URL: &str = "BRIGHTBOX_API_URL";
+
+/// What the API takes, as the Go controller asks for it.
+const SCOPE: &str = "infrastructure orbit";
+
+const REMEDIES: Remedies = Remedies {
+    refused: "put the credentials of an API client that exists into BRIGHTBOX_CLIENT and \
+              BRIGHTBOX_CLIENT_SECRET, or those of a user into BRIGHTBOX_USER_NAME and \
+              BRIGHTBOX_PASSWORD, and start again",
+    elsewhere: "is this the right address of the API? BRIGHTBOX_API_URL sets it",
+};
+
+/// How Brightbox is used.
+#[derive(Debug)]
+pub struct Config {
+    /// Where its API is; ends with a slash.
+    pub base: Url,
+    /// Where tokens come from, and for whom.
+    pub tokens: Settings,
+    /// The account that requests name. `None`: the API client has one.
+    pub account: Option<String>,
+    /// For a whole request, its answer included.
+    pub timeout: Duration,
+    /// The proxies in between.
+    pub proxies: Proxies,
+    /// What is worth a line in the log.
+    pub notices: Vec<String>,
+}
+
+impl Config {
+    /// Reads the variables with `env`.
+    ///
+    /// # Errors
+    /// Every [`Fault`] there is.
+    pub fn read(env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<Fault>> {
+        let mut env = Environment::new(env);
+        let login = if env.text(USER).is_some() || env.text(PASSWORD).is_some() {
+            read_user(&mut env)
+        } else {
+            read_client(&mut env)
+        };
+        let urls = read_urls(&mut env);
+        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
+        let proxies = Proxies::read(&mut env);
+        let notices = env.finish()?;
+        // Whatever is missing was a fault.
+        let (Some((client, grant, account)), Some((base, token_url))) = (login, urls) else {
+            return Err(Vec::new());
+        };
+        Ok(Self {
+            base,
+            tokens: Settings {
+                provider: NAME,
+                token_url,
+                client,
+                grant,
+                scope: Some(SCOPE),
+                remedies: REMEDIES,
+            },
+            account,
+            timeout,
+            proxies,
+            notices,
+        })
+    }
+}
+
+/// Who asks, by what, and which account requests name.
+type Login = (ClientSource, Grant, Option<String>);
+
+/// An API client belongs to one account, which it need not name.
+fn read_client(env: &mut Environment<'_>) -> Option<Login> {
+    let client = ClientSource::read(env, CLIENT, CLIENT_SECRET);
+    if env.text(ACCOUNT).is_some() {
+        env.notice("BRIGHTBOX_ACCOUNT has no effect here: an API client has one account");
+    }
+    Some((client?, Grant::ClientCredentials, None))
+}
+
+/// A user asks by an application, and may have several accounts.
+fn read_user(env: &mut Environment<'_>) -> Option<Login> {
+    let (name, password) = (env.required(USER), env.required(PASSWORD));
+    let (secret, account) = (env.required(CLIENT_SECRET), env.required(ACCOUNT));
+    let id = env.text(CLIENT).unwrap_or_else(|| APPLICATION.to_owned());
+    if id.starts_with("cli-") {
+        env.fault(
+            CLIENT,
+            Some(&id),
+            "is an API client, which needs no user; take BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD \
+             away, or name the application that the user logs in to",
+        );
+        return None;
+    }
+    let client = ClientCredentials {
+        id,
+        secret: secret?,
+    };
+    let user = UserCredentials {
+        name: name?,
+        password: password?,
+    };
+    Some((client.into(), Grant::Password(user), Some(account?)))
+}
+
+/// Where the API is, and where tokens come from: `1.0/` and `token/` relative to `BRIGHTBOX_API_URL`, by the
+/// rules of RFC 3986.
+fn read_urls(env: &mut Environment<'_>) -> Option<(Url, Url)> {
+    let url = env.url_or(API_URL, DEFAULT_URL)?;
+    Some((url.join("1.0/").ok()?, url.join("token/").ok()?))
+}
+
+#[cfg(test)]
+mod tests;

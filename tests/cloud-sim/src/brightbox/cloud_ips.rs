@@ -1,0 +1,116 @@
+//! Cloud IPs: made, changed, mapped, unmapped, deleted.
+
+use serde_json::{Map, Value, json};
+
+use super::answers::Refusal;
+use super::balancers::alive;
+use super::kind::Kind;
+use super::state::{Event, State};
+use super::strict::{self, Field, Is};
+
+const FIELDS: &[Field] = &[
+    ("name", Is::Text),
+    ("reverse_dns", Is::Text),
+    ("mode", Is::OneOf(&["nat", "route"])),
+    ("port_translators", Is::Other),
+];
+
+impl State {
+    pub(super) fn create_cloud_ip(
+        &mut self,
+        given: &Map<String, Value>,
+    ) -> Result<String, Refusal> {
+        strict::fields(given, FIELDS)?;
+        if self.rows(Kind::CloudIp).len() >= self.behaviour.cloud_ips_limit {
+            return Err(Refusal::limit("Cloud IPs"));
+        }
+        let id = self.add(Kind::CloudIp, &Value::Object(given.clone()));
+        id.map_err(|error| Refusal::invalid(error.to_string()))
+    }
+
+    pub(super) fn change_cloud_ip(
+        &mut self,
+        id: &str,
+        given: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        strict::fields(given, FIELDS)?;
+        self.existing(Kind::CloudIp, id)?;
+        self.rows_mut(Kind::CloudIp).change(id, |ip| {
+            for (name, value) in given {
+                ip[name] = value.clone();
+            }
+        });
+        Ok(())
+    }
+
+    /// It leads there later; until then it is shown as before.
+    pub(super) fn map_cloud_ip(
+        &mut self,
+        id: &str,
+        given: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
+        strict::fields(given, &[("destination", Is::Text)])?;
+        let ip = self.existing(Kind::CloudIp, id)?;
+        if ip["status"] == "mapped" {
+            return Err(Refusal::conflict("The Cloud IP is mapped"));
+        }
+        let target = given.get("destination").and_then(Value::as_str);
+        let target = target.ok_or_else(|| Refusal::invalid("destination is missing"))?;
+        match target.split('-').next() {
+            Some("lba") => alive(self.existing(Kind::LoadBalancer, target)?)?,
+            Some("srv") => {
+                self.existing(Kind::Server, target)?;
+            }
+            _ => return Err(Refusal::missing(target)),
+        }
+        let mapped = Event::Mapped(id.to_owned(), target.to_owned());
+        self.later(self.behaviour.mapping, mapped);
+        Ok(())
+    }
+
+    pub(super) fn unmap_cloud_ip(&mut self, id: &str) -> Result<(), Refusal> {
+        let ip = self.existing(Kind::CloudIp, id)?;
+        if ip["status"] != "mapped" {
+            return Err(Refusal::conflict("The Cloud IP is not mapped"));
+        }
+        self.later(self.behaviour.mapping, Event::Unmapped(id.to_owned()));
+        Ok(())
+    }
+
+    pub(super) fn delete_cloud_ip(&mut self, id: &str) -> Result<(), Refusal> {
+        let ip = self.existing(Kind::CloudIp, id)?;
+        if ip["status"] == "mapped" {
+            return Err(Refusal::conflict("The Cloud IP is mapped"));
+        }
+        self.rows_mut(Kind::CloudIp).remove(id);
+        Ok(())
+    }
+
+    /// The first of two that were asked for at once is as good as the second: it leads there already.
+    pub(super) fn is_mapped(&mut self, id: &str, target: &str) {
+        let field = if target.starts_with("lba-") {
+            let balancer = self.rows(Kind::LoadBalancer).value(target);
+            if alive(balancer).is_err() {
+                return;
+            }
+            "load_balancer"
+        } else {
+            "server"
+        };
+        self.rows_mut(Kind::CloudIp).change(id, |ip| {
+            if ip["status"] != "mapped" {
+                ip["status"] = json!("mapped");
+                ip[field] = json!(target);
+            }
+        });
+        self.validate(target);
+    }
+
+    pub(super) fn is_unmapped(&mut self, id: &str) {
+        self.rows_mut(Kind::CloudIp).change(id, |ip| {
+            ip["status"] = json!("unmapped");
+            ip["load_balancer"] = Value::Null;
+            ip["server"] = Value::Null;
+        });
+    }
+}
