@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::names::reasons;
+use tokio::time::Instant;
 
 use super::Shared;
 use super::find::Query;
@@ -34,7 +35,19 @@ pub(super) struct Removal<P: Provider> {
     query: Query,
     /// What goes, and what that takes.
     targets: Vec<(ListedOf<P>, Vec<StepOf<P>>)>,
+    /// When the listing was begun that says so.
+    as_of: Instant,
     shown: PlanSummary,
+}
+
+/// What a complete listing says of what is to go.
+struct Removable<L> {
+    /// What is provably the Service's own.
+    own: Vec<L>,
+    /// Why other things stay that might have been its.
+    kept: Vec<String>,
+    /// When the listing was begun.
+    as_of: Instant,
 }
 
 impl<P: Provider> Removal<P> {
@@ -47,7 +60,7 @@ impl<P: Provider> Removal<P> {
         request: &LoadBalancerRequest,
     ) -> Result<Self, CloudError> {
         let query = Query::of(request, &*shared.provider);
-        let (own, kept) = shared.removable(&query, request).await?;
+        let Removable { own, kept, as_of } = shared.removable(&query, request).await?;
         let with_steps = own.into_iter().map(|listed| {
             let steps = P::removal(request, &listed);
             (listed, steps)
@@ -68,6 +81,7 @@ impl<P: Provider> Removal<P> {
             shared,
             query,
             targets,
+            as_of,
             shown,
         })
     }
@@ -90,8 +104,13 @@ impl<P: Provider> Shared<P> {
         &self,
         query: &Query,
         request: &LoadBalancerRequest,
-    ) -> Result<(Vec<ListedOf<P>>, Vec<String>), CloudError> {
+    ) -> Result<Removable<ListedOf<P>>, CloudError> {
         let listing = self.candidates(query).await?;
+        let removable = |own, kept| Removable {
+            own,
+            kept,
+            as_of: listing.begun,
+        };
         let cluster = query.cluster.as_deref();
         let all_of = |balancer, surplus: Vec<&ListedOf<P>>| -> Vec<ListedOf<P>> {
             let all = [balancer].into_iter().chain(surplus);
@@ -102,14 +121,14 @@ impl<P: Provider> Shared<P> {
                 let all = all_of(balancer, surplus).into_iter();
                 let (away, own): (Vec<_>, Vec<_>) =
                     all.partition(|balancer| is_of_another_cluster(balancer, cluster));
-                return Ok((own, away.iter().map(given_away).collect()));
+                return Ok(removable(own, away.iter().map(given_away).collect()));
             }
             Selection::Adopted { balancer, surplus } => {
-                return Ok((all_of(balancer, surplus), Vec::new()));
+                return Ok(removable(all_of(balancer, surplus), Vec::new()));
             }
             Selection::Unproven { balancer, surplus } => {
                 match self.is_proven(query, request, balancer).await? {
-                    true => return Ok((all_of(balancer, surplus), Vec::new())),
+                    true => return Ok(removable(all_of(balancer, surplus), Vec::new())),
                     false => {
                         let surplus = surplus.into_iter().cloned().collect();
                         (surplus, vec![kept(balancer)])
@@ -163,7 +182,7 @@ impl<P: Provider> Shared<P> {
         if is_nothing && is_missing && !self.cache.has_deleted(&query.uid) {
             self.check_credentials(request, &listing).await?;
         }
-        Ok((targets, stay))
+        Ok(removable(targets, stay))
     }
 
     /// Whether one that an annotation names was the Service's, whose status has a host name instead of
@@ -238,14 +257,15 @@ impl<P: Provider> Shared<P> {
         Ok(true)
     }
 
-    /// Deletes what else was made for a Service whose load balancer is gone. What something else uses stays
-    /// for as long as it does. `None`: nothing is left to do.
+    /// Deletes what else was made for a Service whose load balancer is gone, by a listing that was begun at
+    /// `since`. What something else uses stays for as long as it does. `None`: nothing is left to do.
     async fn remove_dependents(
         &self,
         query: &Query,
+        since: Instant,
         guard: &dyn WriteGuard,
     ) -> Result<Option<Progress>, ReconcileError> {
-        for dependent in self.provider.dependents(query.asked).await? {
+        for dependent in self.provider.dependents(since).await? {
             let is_ours = dependent.owner == query.uid && dependent.cluster == query.cluster;
             let is_gone = |user: &String| self.cache.deleted(&query.uid, user).is_some();
             if !is_ours || !dependent.users.iter().all(is_gone) {
@@ -294,7 +314,9 @@ impl<P: Provider> PreparedPlan for Removal<P> {
             if let Some(left) = self.shared.unsettled(&self.query) {
                 return Ok(turns_up(left, P::WORDS));
             }
-            if let Some(wait) = self.shared.remove_dependents(&self.query, guard).await? {
+            let Self { query, as_of, .. } = &*self;
+            let wait = self.shared.remove_dependents(query, *as_of, guard).await?;
+            if let Some(wait) = wait {
                 return Ok(wait);
             }
             cache.removed(uid);

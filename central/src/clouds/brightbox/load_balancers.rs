@@ -318,6 +318,3 @@ fn holder(ip: &CloudIp) -> Option<Holder> {
         (None, None) => None,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -199,4 +199,4 @@ fn check(request: &LoadBalancerRequest, options: &Options) -> HealthCheck {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

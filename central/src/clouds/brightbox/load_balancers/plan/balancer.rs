@@ -70,8 +70,9 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
     }
     let listeners = filled_listeners(desired, balancer, is_ours);
     let check = filled_check(desired, &balancer.healthcheck, is_ours);
-    let policy = desired.policy.or(is_ours.then_some(POLICY));
-    let policy = policy.filter(|policy| differs(&balancer.policy.as_deref(), &Some(*policy)));
+    let otherwise = balancer.policy.as_ref().filter(|_| is_ours).map(|_| POLICY);
+    let policy = desired.policy.or(otherwise);
+    let policy = policy.filter(|policy| balancer.policy.as_deref() != Some(*policy));
     let domains = match desired.is_https() {
         true => desired.domains.clone(),
         false => BTreeSet::new(),
@@ -105,9 +106,14 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
     changed.into_iter().chain(emptied).collect()
 }
 
+/// Whether something is wanted that is not there.
+fn lacks<T: PartialEq>(actual: &Option<T>, wanted: &Option<T>) -> bool {
+    wanted.is_some() && actual != wanted
+}
+
 /// Whether both say something, and not the same.
 fn differs<T: PartialEq>(actual: &Option<T>, wanted: &Option<T>) -> bool {
-    actual.is_some() && wanted.is_some() && actual != wanted
+    actual.is_some() && lacks(actual, wanted)
 }
 
 /// With what is there where nothing is said.
@@ -134,7 +140,7 @@ fn are_same_listeners(wanted: &[Listener], actual: &[Listener]) -> bool {
         one.protocol == other.protocol
             && one.target == other.target
             && one.proxy_protocol == other.proxy_protocol
-            && !differs(&one.timeout, &other.timeout)
+            && !lacks(&other.timeout, &one.timeout)
     };
     wanted.len() == actual.len()
         && wanted.iter().all(|(port, wanted)| {
@@ -161,11 +167,11 @@ fn filled_check(desired: &Desired, actual: &HealthCheck, is_ours: bool) -> Healt
 fn is_same_check(wanted: &HealthCheck, actual: &HealthCheck) -> bool {
     wanted.kind == actual.kind
         && wanted.port == actual.port
-        && !differs(&wanted.request, &actual.request)
-        && !differs(&wanted.interval, &actual.interval)
-        && !differs(&wanted.timeout, &actual.timeout)
-        && !differs(&wanted.threshold_up, &actual.threshold_up)
-        && !differs(&wanted.threshold_down, &actual.threshold_down)
+        && !differs(&actual.request, &wanted.request)
+        && !lacks(&actual.interval, &wanted.interval)
+        && !lacks(&actual.timeout, &wanted.timeout)
+        && !lacks(&actual.threshold_up, &wanted.threshold_up)
+        && !lacks(&actual.threshold_down, &wanted.threshold_down)
 }
 
 /// Connections end where the protocol of a port that stays changes.
