@@ -52,11 +52,12 @@ fn clouds_of_the_chart() {
 #[test]
 fn annotations_of_clouds() {
     use mooring_central::cloud_provider::annotations::reference;
-    use mooring_central::clouds::{CLOUDS, cloudscale, linode};
+    use mooring_central::clouds::{CLOUDS, brightbox, cloudscale, linode};
     for cloud in CLOUDS.iter().filter(|cloud| !cloud.annotations.is_empty()) {
         let prefix = match cloud.name {
             cloudscale::NAME => cloudscale::annotations::PREFIX,
             linode::NAME => linode::annotations::PREFIX,
+            brightbox::NAME => brightbox::annotations::PREFIX,
             _ => "",
         };
         let table = reference(cloud.annotations, prefix);
