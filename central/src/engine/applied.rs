@@ -22,7 +22,7 @@ pub(super) fn changing(text: &str) -> Option<String> {
 }
 
 /// The ID that such a text names.
-pub(super) fn id_of(text: &str) -> Option<&str> {
+pub(crate) fn id_of(text: &str) -> Option<&str> {
     text.split_once('/').map(|(id, _)| id)
 }
 

@@ -275,10 +275,12 @@ fn with_surplus<'a, L: Listed>(
 ) -> Selection<'a, L> {
     let uid = claim.service.uid.as_str();
     let before = |chosen: &L| {
+        // A status shows one. Another that it seems to show has the same private address elsewhere.
+        let is_shown = claim.shows(chosen);
         let others = all.iter().filter(|other| other.id() != chosen.id());
         let had = others.filter(|other| {
             let is_unmarked = marked_for_another(*other, uid, claim.words).is_none();
-            other.owner() == Some(uid) || is_unmarked && claim.has_by_status(*other)
+            other.owner() == Some(uid) || is_unmarked && !is_shown && claim.has_by_status(*other)
         });
         had.collect()
     };

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod annotations;
+mod attacked;
 mod backends;
 mod certificates;
 mod chosen;

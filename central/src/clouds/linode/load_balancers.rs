@@ -273,7 +273,8 @@ fn ingress(balancer: &NodeBalancer, options: &Options) -> Vec<Ingress> {
             ..Ingress::default()
         }];
     }
-    let ipv6 = balancer.ipv6.as_ref().filter(|_| options.ipv6_ingress);
+    let is_asked = options.ipv6_ingress || balancer.ipv4.is_none();
+    let ipv6 = balancer.ipv6.as_ref().filter(|_| is_asked);
     let ips = balancer.ipv4.iter().chain(ipv6);
     let entries = ips.map(|ip| Ingress {
         ip: Some(ip.clone()),

@@ -15,12 +15,12 @@ use crate::linode_services::key;
 
 const FIREWALLS: &str = "/v4/networking/firewalls";
 
-fn acl(list: &str, networks: &[&str]) -> String {
+pub(super) fn acl(list: &str, networks: &[&str]) -> String {
     json!({ list: { "ipv4": networks } }).to_string()
 }
 
 /// The policy, and action, protocol, ports and IPv4 addresses of each rule.
-fn meaning(firewall: &Value) -> (String, Vec<[String; 4]>) {
+pub(super) fn meaning(firewall: &Value) -> (String, Vec<[String; 4]>) {
     let rules = &firewall["rules"];
     let inbound = rules["inbound"].as_array().into_iter().flatten();
     let inbound = inbound.map(|rule| {
@@ -62,7 +62,7 @@ impl CloudCluster {
     }
 
     /// Waits until a NodeBalancer has this firewall alone.
-    async fn is_protected_by(&self, id: &str, firewall: u64) {
+    pub(super) async fn is_protected_by(&self, id: &str, firewall: u64) {
         eventually(&format!("protected by {firewall}"), SOON, async || {
             let firewalls = self.cloud.firewalls(id);
             let ids: Vec<_> = firewalls.iter().map(|one| one["id"].clone()).collect();
@@ -76,7 +76,7 @@ impl CloudCluster {
     }
 
     /// A firewall that somebody has made by hand.
-    fn firewall_by_hand(&self, label: &str, entities: &Value) -> u64 {
+    pub(super) fn firewall_by_hand(&self, label: &str, entities: &Value) -> u64 {
         let rules = json!({
             "inbound": [{
                 "action": "ACCEPT", "label": "theirs", "protocol": "TCP", "ports": "22",

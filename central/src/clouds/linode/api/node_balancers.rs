@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use mooring_common::names::annotations::APPLIED;
 use mooring_common::names::linode_tags;
 use reqwest::Method;
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cloud_api::{Request, id_text, lenient, or_default, said};
 use crate::clouds::linode::annotations as keys;
+use crate::engine::applied::id_of;
 use crate::engine::provider::Listed;
 use crate::resource_kinds;
 use crate::views::service_view::ServiceView;
@@ -101,12 +103,20 @@ impl Listed for NodeBalancer {
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
+    /// Whether it has no address yet, nor a name.
+    fn is_changing(&self) -> bool {
+        self.addresses().is_empty() && self.hostname.is_none()
+    }
+
     /// By the host name too, where the status has nothing else. The same address may be another's in another
-    /// VPC.
+    /// VPC: there it counts for nothing where the Service says that it has another one.
     fn is_shown_by(&self, service: &ServiceView) -> bool {
         let asked = service.annotation(keys::FRONTEND_SUBNET_ID.key);
         let asked = asked.and_then(|text| text.parse().ok());
-        if asked.is_some() && asked != self.frontend_vpc_subnet_id {
+        let noted = service.annotation(APPLIED).and_then(id_of);
+        let is_noted = noted.is_none_or(|id| id == self.id);
+        let is_in_vpc = self.frontend_vpc_subnet_id.is_some_and(|id| id > 0);
+        if asked.is_some() && asked != self.frontend_vpc_subnet_id || is_in_vpc && !is_noted {
             return false;
         }
         let by_name = |name: &String| {
@@ -126,6 +136,8 @@ resource_kinds! {
     pub(in super::super) CONFIGS: "nodebalancer_config", "nodebalancer_configs", "nodebalancers/{}/configs";
     /// Nodes of a config of a NodeBalancer.
     pub(in super::super) NODES: "nodebalancer_node", "nodebalancer_nodes", "nodebalancers/{}/configs/{}/nodes";
+    /// The firewalls that protect a NodeBalancer.
+    pub(in super::super) ATTACHED: "nodebalancer_firewall", "nodebalancer_firewalls", "nodebalancers/{}/firewalls";
     /// Cloud Firewalls.
     pub(in super::super) FIREWALLS: "firewall", "firewalls", "networking/firewalls";
     /// Reserved addresses.

@@ -88,9 +88,13 @@ pub(in super::super) struct Firewall {
     /// What it lets through.
     #[serde(default, deserialize_with = "rules")]
     pub(super) rules: Option<Rules>,
-    /// What it protects.
-    #[serde(default, deserialize_with = "or_default")]
+    /// What it protects. What cannot be read protects something all the same.
+    #[serde(default, deserialize_with = "entities")]
     pub(super) entities: Vec<Entity>,
+}
+
+fn entities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Entity>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// What a firewall lets in.
@@ -108,8 +112,9 @@ fn rules<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rules>, D:
 /// What a firewall protects.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Entity {
+    #[serde(default, deserialize_with = "or_default")]
     id: u64,
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
     kind: String,
 }
 
@@ -129,9 +134,9 @@ impl Firewall {
         entities.any(|one| one.kind == "nodebalancer" && one.id.to_string() == balancer)
     }
 
-    /// Whether the Go controller has made it for the only NodeBalancer that it protects. Ours are called and
-    /// described so too, and bear marks.
-    pub(super) fn is_made_by_go(&self) -> bool {
+    /// Whether the Go controller has made it for a NodeBalancer of this name, which it protects: it is called so
+    /// too, or protects nothing else. Ours are called and described so too, and bear marks.
+    pub(super) fn is_made_by_go(&self, balancer: &str) -> bool {
         let is_described = |rules: &Rules| {
             let mut inbound = rules.inbound.iter();
             !rules.inbound.is_empty() && inbound.all(|rule| rule.description.contains(MADE_BY_GO))
@@ -140,7 +145,7 @@ impl Firewall {
         let is_named = hex
             .is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let is_marked = self.tags.iter().any(|tag| is_mark(tag));
-        self.entities.len() == 1
+        (self.entities.len() == 1 || self.label == balancer)
             && is_named
             && !is_marked
             && self.rules.as_ref().is_some_and(is_described)

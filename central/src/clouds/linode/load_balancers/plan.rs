@@ -74,7 +74,8 @@ fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, Reconci
         .count();
     steps.extend(configs::steps(desired, observed, planned));
     let throttle = Some(desired.balancer.throttle);
-    let throttle = throttle.filter(|wanted| observed.balancer.throttle != Some(*wanted));
+    let throttle =
+        throttle.filter(|wanted| observed.balancer.throttle.unwrap_or_default() != *wanted);
     let is_marked = |mark: &String| observed.balancer.tags.contains(mark);
     let is_tagged = observed.balancer.has_tags(&desired.balancer.tags);
     let marks_follow = !steps.is_empty() || throttle.is_some();

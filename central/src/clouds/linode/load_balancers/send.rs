@@ -1,5 +1,7 @@
 //! The requests of each step.
 
+use std::collections::BTreeSet;
+
 use futures::future::try_join_all;
 use mooring_common::names::linode_tags;
 use serde::Serialize;
@@ -8,7 +10,8 @@ use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, BALANCERS, CONFIGS, FIREWALLS, NODES, attach, change_rules, marked, rebuild,
+    ADDRESSES, ATTACHED, BALANCERS, CONFIGS, FIREWALLS, NODES, attach, change_rules, marked,
+    rebuild,
 };
 use super::super::vpcs::Subnet;
 use super::NodeBalancers;
@@ -30,9 +33,12 @@ impl NodeBalancers {
         let request = match step {
             Step::CreateBalancer(new) => return self.create(new).await,
             Step::DeleteBalancer {
-                id, release, marks, ..
+                id,
+                name,
+                release,
+                marks,
             } => {
-                self.mark_firewalls(id, marks).await?;
+                self.mark_firewalls(id, name, marks).await?;
                 if let Some(address) = release {
                     client.call_off(&ADDRESSES.delete(&[], address)).await?;
                 }
@@ -56,9 +62,15 @@ impl NodeBalancers {
                 FIREWALLS.change(&[], &id.to_string(), json!({"tags": tags}))
             }
             Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
-            Step::Attach { firewall, .. } => {
-                let ids = firewall.iter().map(|id| number(of(id, planned)?));
-                attach(balancer, &ids.collect::<Result<Vec<u64>, _>>()?)
+            Step::Attach { firewall, former } => {
+                let wanted = match firewall {
+                    Some(id) => Some(number(of(id, planned)?)?),
+                    None => None,
+                };
+                let former = former.as_ref().map(|(id, _)| *id);
+                self.look_before_attaching(balancer, &[former, wanted])
+                    .await?;
+                attach(balancer, wanted.as_slice())
             }
             Step::DeleteFirewall { id, .. } => {
                 let id = id.to_string();
@@ -87,25 +99,37 @@ impl NodeBalancers {
             FirewallWish::Own(spec) => Some(number(&self.own_firewall(spec).await?)?),
         };
         let more = json!({
-            "configs": configs,
             "firewall_id": firewall,
             "backend_vpcs": self.vpc(new.spec.backend.as_ref()).await?,
             "frontend_vpcs": self.vpc(new.spec.frontend.as_ref()).await?,
         });
         let body = with(&new.spec, more);
-        self.cloud.client.make(&BALANCERS.create(&[], body)).await
+        loop {
+            let request = BALANCERS.create(&[], with(&body, json!({ "configs": configs })));
+            match self.cloud.client.make(&request).await {
+                Err(error) if leaves_out_refused(&mut configs, &error) => {
+                    tracing::warn!(%error, "nodes are refused, and it is made without them");
+                }
+                made => return made,
+            }
+        }
     }
 
     /// The firewall that the Go controller has made for a NodeBalancer which is about to go gets marks, by which
     /// it is found and deleted afterwards.
-    async fn mark_firewalls(&self, balancer: &str, marks: &[String]) -> Result<(), CloudError> {
+    async fn mark_firewalls(
+        &self,
+        balancer: &str,
+        name: &str,
+        marks: &[String],
+    ) -> Result<(), CloudError> {
         if marks.is_empty() {
             return Ok(());
         }
         let listing = self.firewalls.get(Instant::now()).await?;
         let made_by_go = listing.all.iter().filter(|firewall| {
             let is_marked = marked(&firewall.tags, linode_tags::SERVICE).is_some();
-            firewall.protects(balancer) && firewall.is_made_by_go() && !is_marked
+            firewall.protects(balancer) && firewall.is_made_by_go(name) && !is_marked
         });
         for firewall in made_by_go {
             let tags: Vec<&String> = firewall.tags.iter().chain(marks).collect();
@@ -114,6 +138,22 @@ impl NodeBalancers {
             self.cloud.client.call(&request).await?;
         }
         Ok(())
+    }
+
+    /// Attaching one takes all others off: somebody may have attached one that was not there when the step was
+    /// planned.
+    async fn look_before_attaching(
+        &self,
+        balancer: &str,
+        known: &[Option<u64>],
+    ) -> Result<(), CloudError> {
+        let attached: Vec<Firewall> = self.cloud.all(&ATTACHED, &[balancer]).await?;
+        let mut strange = attached.iter().filter(|one| !known.contains(&Some(one.id)));
+        strange.next().map_or(Ok(()), |Firewall { id, label, .. }| {
+            let what =
+                format!("firewall {label} ({id}) was attached meanwhile; it is looked at anew");
+            Err(CloudError::new(NAME, ErrorKind::Busy, what))
+        })
     }
 
     async fn own_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
@@ -177,6 +217,31 @@ impl NodeBalancers {
     }
 }
 
+/// Takes the nodes out that a refusal names, as `configs[0].nodes[2].address`: those of a NodeBalancer that is there
+/// are refused one by one. Not if one config is to have no others, or if none is named.
+fn leaves_out_refused(configs: &mut [Value], error: &CloudError) -> bool {
+    let words = error.words.as_deref().unwrap_or_default();
+    let named = words.split("configs[").filter_map(|text| {
+        let (config, text) = text.split_once("].nodes[")?;
+        let (node, _) = text.split_once(']')?;
+        Some((config.parse().ok()?, node.parse().ok()?))
+    });
+    let named: BTreeSet<(usize, usize)> = named.collect();
+    if named.is_empty() || error.kind != ErrorKind::Invalid {
+        return false;
+    }
+    let mut left = configs.to_vec();
+    for (config, node) in named.iter().rev() {
+        let nodes = left.get_mut(*config).map(|config| &mut config["nodes"]);
+        match nodes.and_then(Value::as_array_mut) {
+            Some(nodes) if nodes.len() > 1 && *node < nodes.len() => drop(nodes.remove(*node)),
+            _ => return false,
+        }
+    }
+    configs.clone_from_slice(&left);
+    true
+}
+
 /// All that both say.
 fn with(spec: impl Serialize, more: impl Serialize) -> Value {
     let mut body = json!({});
@@ -211,3 +276,6 @@ fn of<'a>(pool: &'a PoolRef, planned: &'a [String]) -> Result<&'a str, CloudErro
         CloudError::new(NAME, ErrorKind::Malformed, what)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,8 +65,8 @@ pub(super) enum Step {
     /// Lets this firewall protect the NodeBalancer instead of any other. `None`: none.
     Attach {
         firewall: Option<PoolRef>,
-        /// What protected it until now, in words.
-        former: Option<String>,
+        /// What protected it until now: its number and its name.
+        former: Option<(u64, String)>,
     },
     /// Takes away a firewall that protects nothing.
     DeleteFirewall { id: u64, name: String },
@@ -166,7 +166,7 @@ impl fmt::Display for Step {
             Self::ChangeRules { id, spec } => {
                 write!(f, "change the rules of firewall {} ({id})", spec.label)
             }
-            Self::Attach { firewall, former } => attach(firewall.as_ref(), former.as_deref(), f),
+            Self::Attach { firewall, former } => attach(firewall.as_ref(), former.as_ref(), f),
             Self::DeleteFirewall { id, name } => write!(f, "delete firewall {name} ({id})"),
         }
     }
@@ -202,7 +202,7 @@ pub(super) fn shown(spec: &ConfigSpec) -> String {
 
 fn attach(
     firewall: Option<&PoolRef>,
-    former: Option<&str>,
+    former: Option<&(u64, String)>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     match firewall {
@@ -211,7 +211,7 @@ fn attach(
         None => f.write_str("have no firewall")?,
     }
     match former {
-        Some(former) => write!(f, " instead of firewall {former}"),
+        Some((id, name)) => write!(f, " instead of firewall {name} ({id})"),
         None => Ok(()),
     }
 }

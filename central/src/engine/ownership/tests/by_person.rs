@@ -130,7 +130,8 @@ fn one_of_several_by_status_is_for_a_person_to_name() {
     }
     assert_eq!(
         shown(&select(&all, &wishing(OWN, "02", Some("2"), Some(1)), &[])),
-        "adopted 2 +1"
+        "adopted 2 +",
+        "the status shows the one that is wished for"
     );
 }
 

@@ -80,6 +80,38 @@ fn same_address_in_another_vpc_is_anothers() {
     }
 }
 
+/// One that asks by names: what it has is noted on it. Public addresses are one NodeBalancer's alone.
+#[test]
+fn same_address_in_a_vpc_is_that_of_the_noted_one() {
+    let there = |subnet| balancer(&json!({"ipv4": "10.0.0.5", "frontend_vpc_subnet_id": subnet}));
+    for (noted, in_vpc, public) in [
+        (None, true, true),
+        (Some("1/abc"), true, true),
+        (Some("1/abc/changing"), true, true),
+        (Some("2/abc"), false, true),
+        (Some("x"), true, true),
+    ] {
+        let mut service = service(None, &json!([{"ip": "10.0.0.5"}]));
+        let noted = noted.map(|text| (APPLIED.to_owned(), text.to_owned()));
+        service.annotations.extend(noted.clone());
+        let shown = [json!(7), json!(null)].map(|id| there(id).is_shown_by(&service));
+        assert_eq!(shown, [in_vpc, public], "{noted:?}");
+    }
+}
+
+#[test]
+fn what_has_neither_address_nor_name_is_being_made() {
+    for (fields, expected) in [
+        (json!({}), true),
+        (json!({"ipv4": null, "ipv6": "", "hostname": ""}), true),
+        (json!({"ipv4": "203.0.113.7"}), false),
+        (json!({"ipv6": "2001:db8::7"}), false),
+        (json!({"hostname": "nb.example"}), false),
+    ] {
+        assert_eq!(balancer(&fields).is_changing(), expected, "{fields}");
+    }
+}
+
 #[test]
 fn strange_fields_hide_no_nodebalancer() {
     let strange = balancer(&json!({

@@ -268,8 +268,28 @@ fn made_by_the_go_controller_is_told_by_name_rules_and_use() {
         ),
     ];
     for (what, change, expected) in table {
-        assert_eq!(listed(change).is_made_by_go(), expected, "{what}");
+        assert_eq!(listed(change).is_made_by_go("ccm-1"), expected, "{what}");
     }
+    // Whoever else attaches it: it is called as the NodeBalancer that it was made for.
+    let shared = listed(|f| f["entities"] = json!([{"id": 1, "type": "nodebalancer"}, {"id": 2}]));
+    assert!(!shared.is_made_by_go("ccm-1"));
+    assert!(shared.is_made_by_go(&shared.label));
+}
+
+#[test]
+fn what_a_firewall_protects_is_never_overlooked() {
+    for (entities, expected) in [
+        (json!(null), 0),
+        (
+            json!([{"id": null, "type": null}, {}, {"id": "x", "type": 7}]),
+            3,
+        ),
+    ] {
+        let there = listed(|f| f["entities"] = entities.clone());
+        assert_eq!(there.users().len(), expected, "{entities}");
+    }
+    let torn = json!({"id": 1, "entities": [7]});
+    assert!(serde_json::from_value::<Firewall>(torn).is_err());
 }
 
 #[test]

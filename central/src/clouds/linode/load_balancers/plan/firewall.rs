@@ -23,7 +23,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
             .marks
             .iter()
             .all(|mark| firewall.tags.contains(mark));
-        is_marked || firewall.is_made_by_go()
+        is_marked || firewall.is_made_by_go(&observed.balancer.label)
     };
     let attached = &observed.attached;
     if attached.len() > 1 {
@@ -77,7 +77,8 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
     let all = own.into_iter().chain(observed.loose.iter().filter(is_idle));
     let unneeded: Vec<&Firewall> = all.filter(|firewall| Some(firewall.id) != kept).collect();
     // Nothing else tells whose it is once it is detached.
-    let unmarked = unneeded.iter().filter(|firewall| firewall.is_made_by_go());
+    let by_go = |firewall: &&&Firewall| firewall.is_made_by_go(&observed.balancer.label);
+    let unmarked = unneeded.iter().filter(by_go);
     let marks = unmarked.map(|firewall| Step::MarkFirewall {
         id: firewall.id,
         name: firewall.label.clone(),
@@ -100,7 +101,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
 fn attach(firewall: Option<PoolRef>, former: Option<&Firewall>) -> Step {
     Step::Attach {
         firewall,
-        former: former.map(shown),
+        former: former.map(|firewall| (firewall.id, firewall.label.clone())),
     }
 }
 
