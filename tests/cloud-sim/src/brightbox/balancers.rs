@@ -106,12 +106,7 @@ impl State {
             balancer["status"] = json!("deleted");
             balancer["deleted_at"] = json!(super::state::CREATED_AT);
         });
-        let ips = self.rows(Kind::CloudIp).iter();
-        let ips = ips.filter(|ip| ip.value()["load_balancer"] == id);
-        let ips: Vec<String> = ips.map(|ip| ip.key().to_owned()).collect();
-        for ip in ips {
-            self.is_unmapped(&ip);
-        }
+        self.unmap_all("load_balancer", id);
         let gone = Event::Gone(Kind::LoadBalancer, id.to_owned());
         self.later(self.behaviour.deleted_shown, gone);
     }
@@ -158,6 +153,9 @@ impl State {
         strict::fields(given, FIELDS)?;
         for (name, given) in given {
             match name.as_str() {
+                "nodes" if given == &json!([]) && !self.behaviour.takes_no_nodes => {
+                    return Err(Refusal::invalid("nodes is empty"));
+                }
                 "nodes" => {
                     let ids: BTreeSet<String> =
                         strict::listed(given, "node")?.into_iter().collect();
@@ -167,7 +165,9 @@ impl State {
                     value["nodes"] = json!(ids);
                 }
                 "listeners" => value["listeners"] = listeners(given)?,
-                "healthcheck" => value["healthcheck"] = healthcheck(given)?,
+                "healthcheck" => {
+                    value["healthcheck"] = healthcheck(&value["healthcheck"], given)?;
+                }
                 "domains" => value["acme"] = acme(&value["acme"], given),
                 "certificate_pem" => {
                     value["certificate"] = json!({ "expires_at": "2030-01-01T00:00:00Z" });
@@ -252,12 +252,16 @@ fn listeners(given: &Value) -> Result<Value, Refusal> {
     Ok(Value::Array(listeners))
 }
 
-fn healthcheck(given: &Value) -> Result<Value, Refusal> {
+/// What is not given stays as it is.
+fn healthcheck(actual: &Value, given: &Value) -> Result<Value, Refusal> {
     let fields = strict::object(given)?;
     strict::fields(fields, HEALTHCHECK)?;
     let mut check = json!({
         "request": "/", "interval": 5000, "timeout": 5000, "threshold_up": 3, "threshold_down": 3,
     });
+    for (name, value) in actual.as_object().into_iter().flatten() {
+        check[name] = value.clone();
+    }
     for needed in ["type", "port"] {
         if !fields.contains_key(needed) {
             return Err(Refusal::invalid(format!(
