@@ -62,6 +62,7 @@ impl State {
                 return Err(Refusal::invalid(format!("{needed} is missing")));
             }
         }
+        self.has_nodes(given)?;
         let mut value = json!({ "status": "creating" });
         self.put_into(&mut value, given)?;
         let id = self.add(Kind::LoadBalancer, &value);
@@ -76,6 +77,20 @@ impl State {
         id: &str,
         given: &Map<String, Value>,
     ) -> Result<(), Refusal> {
+        self.has_nodes(given)?;
+        self.change_to(id, given)
+    }
+
+    /// Nodes are not taken away by a list of none.
+    fn has_nodes(&self, given: &Map<String, Value>) -> Result<(), Refusal> {
+        let is_empty = given.get("nodes") == Some(&json!([]));
+        if is_empty && !self.behaviour.takes_no_nodes {
+            return Err(Refusal::invalid("nodes is empty"));
+        }
+        Ok(())
+    }
+
+    fn change_to(&mut self, id: &str, given: &Map<String, Value>) -> Result<(), Refusal> {
         let mut value = self.existing(Kind::LoadBalancer, id)?.clone();
         alive(&value)?;
         self.put_into(&mut value, given)?;
@@ -146,16 +161,13 @@ impl State {
         };
         let mut changes = Map::new();
         changes.insert(field.to_owned(), json!(all));
-        self.change_balancer(id, &changes)
+        self.change_to(id, &changes)
     }
 
     fn put_into(&self, value: &mut Value, given: &Map<String, Value>) -> Result<(), Refusal> {
         strict::fields(given, FIELDS)?;
         for (name, given) in given {
             match name.as_str() {
-                "nodes" if given == &json!([]) && !self.behaviour.takes_no_nodes => {
-                    return Err(Refusal::invalid("nodes is empty"));
-                }
                 "nodes" => {
                     let ids: BTreeSet<String> =
                         strict::listed(given, "node")?.into_iter().collect();
