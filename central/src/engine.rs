@@ -125,7 +125,7 @@ impl<P: Provider> LoadBalancers for Engine<P> {
 
     fn may_have(&self, service: &ServiceView) -> bool {
         let is_recorded = service.annotation(P::WORDS.id_key).is_some();
-        let is_shown = P::WORDS.id_by == IdBy::Person && !service.ingress.is_empty();
+        let is_shown = P::WORDS.id_by != IdBy::Central && !service.ingress.is_empty();
         is_recorded || is_shown || service.creation_asked.is_some()
     }
 

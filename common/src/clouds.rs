@@ -51,6 +51,10 @@ pub const CLOUDS: &[CloudNames] = &[
     },
     CloudNames {
         scheme: "brightbox",
+        service_prefixes: &[
+            "service.beta.kubernetes.io/brightbox-load-balancer-",
+            annotations::AWS_HEALTH_CHECK_INTERVAL,
+        ],
         ..NONE
     },
     CloudNames {

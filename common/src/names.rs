@@ -111,6 +111,10 @@ pub mod annotations {
     /// On Services: which load balancer has all that was wanted, and what that was, as a fingerprint. Written
     /// by central, so that it need not look at each of them when it starts.
     pub const APPLIED: &str = "mooring.dev/load-balancer-applied";
+    /// On Services: the milliseconds between two health checks at Brightbox, whose Go controller reads this
+    /// key of another cloud.
+    pub const AWS_HEALTH_CHECK_INTERVAL: &str =
+        "service.beta.kubernetes.io/aws-load-balancer-healthcheck-interval";
     /// Written by central on the Service `default/kubernetes` while it buys an IP block: who does, and
     /// what. Read by central: whoever else believes to lead waits meanwhile.
     pub const IP_BLOCK_CLAIM: &str = "mooring.dev/ip-block-claim";
@@ -196,6 +200,17 @@ pub mod linode_tags {
     pub const SERVICE: &str = "k8s-service-";
     /// The cluster that it was made for follows, by the UID of the Service `default/kubernetes`.
     pub const CLUSTER: &str = "k8s-cluster-";
+}
+
+/// What central writes into the description of server groups at Brightbox, which has no tags:
+/// `mooring.dev cluster=… service=…`.
+pub mod brightbox_marks {
+    /// How the description begins.
+    pub const PREFIX: &str = "mooring.dev";
+    /// The UID of the Service `default/kubernetes` of the cluster that it was made for.
+    pub const CLUSTER: &str = "cluster";
+    /// The UID of the Service that it was made for.
+    pub const SERVICE: &str = "service";
 }
 
 /// Tags of public IP blocks at phoenixNAP, written and read by central: those of the Go controller, and

@@ -3,9 +3,12 @@
 //! Servers are told apart by identifiers like `srv-gdqms`, which are their default host names too. Nodes are
 //! found by either.
 
+pub mod annotations;
 mod api;
 mod config;
 mod facts;
+mod flags;
+mod load_balancers;
 mod registration;
 
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use crate::cloud_api::{
 use crate::cloud_provider::{Machine, MachineSource};
 use api::servers::{self, Server};
 pub use config::Config;
+pub use flags::Flags;
 pub use registration::REGISTRATION;
 
 /// The provider's name, and the scheme of its IDs.

@@ -122,7 +122,9 @@ impl<'a, P: Provider> Work<'a, P> {
                 Made::Wait(wait) => return Ok(Some(wait)),
                 Made::Refused(error) => self.after_refusal(step, error).await?,
             }
-            if effect == Effect::CreateBalancer {
+            let known = self.known.as_ref();
+            let is_usable = known.is_some_and(|known| !known.observed.listed().is_changing());
+            if effect == Effect::CreateBalancer && !is_usable {
                 return Ok(Some(Progress::Wait {
                     after: AFTER_CREATION,
                     what: "the load balancer is being created".to_owned(),
@@ -342,7 +344,9 @@ impl<'a, P: Provider> Work<'a, P> {
     }
 
     fn take(&mut self, step: &StepOf<P>, made: &str) {
-        if let Some(observed) = P::Observed::created(step, made) {
+        if self.known.is_none()
+            && let Some(observed) = P::Observed::created(step, made)
+        {
             self.known = Some(CachedState {
                 observed,
                 surplus: Vec::new(),
@@ -405,12 +409,21 @@ impl<'a, P: Provider> Work<'a, P> {
 impl<P: Provider> Shared<P> {
     /// Waits for the cloud's work on a load balancer to end.
     pub(super) fn wait(&self, uid: &str, name: &str) -> Progress {
+        let cloud = P::WORDS.cloud;
+        self.wait_for(
+            uid,
+            format!("{cloud} is at work on the load balancer {name}"),
+        )
+    }
+
+    /// Waits for this, which the cloud does.
+    pub(super) fn wait_for(&self, uid: &str, what: String) -> Progress {
         let waits = self.cache.count_wait(uid);
         let (first, most) = AT_WORK;
         let after = first + Duration::from_secs(u64::from(waits.saturating_sub(1)));
         Progress::Wait {
             after: after.min(most),
-            what: format!("{} is at work on the load balancer {name}", P::WORDS.cloud),
+            what,
         }
     }
 }

@@ -227,6 +227,11 @@ impl<O: Observed> Cache<O> {
         self.entries().get(uid)?.id.clone()
     }
 
+    /// This is the Service's: where it leads has proven it.
+    pub(super) fn proven(&self, uid: &str, id: &str) {
+        self.with(uid, |entry| entry.id = Some(id.to_owned()));
+    }
+
     /// Counts that the cloud is at work on it once more; how often in a row it was.
     pub(super) fn count_wait(&self, uid: &str) -> u32 {
         self.with(uid, |entry| {

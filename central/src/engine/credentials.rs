@@ -32,7 +32,7 @@ impl<P: Provider> Shared<P> {
             let cluster = request.cluster.as_deref();
             let is_marked = cluster.is_some() && listed.cluster() == cluster;
             let mut others = request.others.iter();
-            is_marked || others.any(|other| claim(other).id.as_deref() == Some(listed.id()))
+            is_marked || others.any(|other| claim(other).is_of_id(listed.id()))
         };
         if listing.all.iter().any(is_recorded) {
             return Ok(());

@@ -20,7 +20,8 @@ use super::find::{Found, Query};
 use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
-use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf};
+use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf, Unready};
+use super::step::{Effect, Step as _};
 use super::zones;
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{
@@ -33,6 +34,7 @@ pub(super) struct EnsurePlan<P: Provider> {
     shared: Arc<Shared<P>>,
     query: Query,
     options: P::Options,
+    desired: P::Desired,
     /// What there is; `None`: nothing.
     known: Option<CachedState<P::Observed>>,
     /// What has all that is wanted, by the Service's own word, and is not observed before something changes.
@@ -94,6 +96,8 @@ impl<P: Provider> EnsurePlan<P> {
             Found::Refused(why) => return Err(ReconcileError::Refused(why)),
         };
         let observed = known.as_ref().map(|known| &known.observed);
+        let since = shared.cache.since(&query.uid);
+        provider.look_up(&mut desired, observed, since).await?;
         let wanted = desired.exclusives();
         let permitted = shared
             .check_exclusives(request, &query, wanted, observed)
@@ -124,6 +128,12 @@ impl<P: Provider> EnsurePlan<P> {
             Ok(plan) => plan,
         };
         let mut steps = plan.steps().to_vec();
+        let creates = |step: &StepOf<P>| step.effect(&[]) == Effect::CreateBalancer;
+        if known.is_some() && steps.iter().any(creates) {
+            // Something is there, but not what was asked for last.
+            unsettled = shared.unsettled(&query);
+            steps.retain(|_| unsettled.is_none());
+        }
         let surplus = known.iter().flat_map(|known| &known.surplus);
         steps.extend(surplus.flat_map(|listed| P::removal(request, listed)));
         let shown = PlanSummary {
@@ -134,6 +144,7 @@ impl<P: Provider> EnsurePlan<P> {
             shared,
             query,
             options,
+            desired,
             known,
             applied,
             fingerprint,
@@ -186,7 +197,6 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         if let Some(changing) = listed.filter(|listed| listed.is_changing()) {
             return Ok(shared.wait(&self.query.uid, changing.name()));
         }
-        shared.cache.rested(&self.query.uid);
         let mut work = Work::new(
             shared,
             guard,
@@ -202,6 +212,18 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         let refused = shared.cache.refused(&self.query.uid, !notices.is_empty());
         let again = self.again.into_iter().chain(refused).min();
         let known = work.into_known();
+        let unready = known
+            .as_ref()
+            .and_then(|known| P::unready(&self.desired, &known.observed));
+        if let Some(unready) = unready {
+            // How far it has come is asked anew.
+            shared.cache.invalidate(&self.query.uid);
+            return match unready {
+                Unready::Wait(what) => Ok(shared.wait_for(&self.query.uid, what)),
+                Unready::Refused(why) => Err(ReconcileError::Refused(why).with(notices)),
+            };
+        }
+        shared.cache.rested(&self.query.uid);
         let listed = known.as_ref().map(|known| known.observed.listed());
         let listed = listed.or(self.applied.as_ref());
         match (listed, self.again) {

@@ -110,7 +110,7 @@ impl<P: Provider> Shared<P> {
             .others
             .iter()
             .filter(gives_up)
-            .any(|other| !P::asked_exclusives(other).contains(name));
+            .any(|other| !self.provider.asked_exclusives(other).contains(name));
         Ok(user == Some(request.service.uid.as_str()) || is_given_up)
     }
 
@@ -136,13 +136,13 @@ impl<P: Provider> Shared<P> {
         name: &str,
         holder: Option<&Holder>,
     ) -> bool {
-        if !P::asked_exclusives(other).contains(name) {
+        if !self.provider.asked_exclusives(other).contains(name) {
             return false;
         }
         let is_of_other = match holder {
             Some(Holder::LoadBalancer(holder)) => {
-                self.cache.last_id(&other.uid).as_ref() == Some(holder)
-                    || claim(other, &*self.provider).id.as_ref() == Some(holder)
+                let has_it = self.cache.last_id(&other.uid).as_ref() == Some(holder);
+                has_it || claim(other, &*self.provider).is_of_id(holder)
             }
             Some(Holder::Server(_)) | None => false,
         };
@@ -177,8 +177,9 @@ impl Denied {
             ));
         }
         if !self.unknown.is_empty() {
+            let account = words.account.account;
             all.push(format!(
-                "the annotation {key} asks for {}, which the project of {cloud} does not have; create it \
+                "the annotation {key} asks for {}, which the {account} of {cloud} does not have; create it \
                  there, or correct the annotation",
                 self.unknown.join(", ")
             ));

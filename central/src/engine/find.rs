@@ -38,7 +38,7 @@ pub(super) enum Found<P: Provider> {
 
 /// What a Service claims of a cloud.
 pub(super) fn claim<P: Provider>(service: &Arc<ServiceView>, provider: &P) -> Claim {
-    Claim::of(service, P::WORDS, provider.default_name(&service.uid))
+    Claim::of(service, P::WORDS, provider.default_name(service))
 }
 
 /// Who asks, and what for.
@@ -138,7 +138,7 @@ impl<P: Provider> Shared<P> {
     ) -> Result<Found<P>, CloudError> {
         let uid = &query.uid;
         let wish = query.claim.wish();
-        let means = |observed: &P::Observed| query.claim.means(observed.listed());
+        let means = |observed: &P::Observed| query.claim.may_be_meant(observed.listed());
         if let Some(known) = self.remembered(uid, means).await?
             && wish.is_none_or(|wish| known.observed.listed().id() == wish)
         {
@@ -203,7 +203,9 @@ impl<P: Provider> Shared<P> {
         if !is_proven && !is_free() && !claim.is_led_to(&observed, members) {
             return Ok(Found::Refused(unproven(balancer, claim)));
         }
-        self.cache.settled(uid);
+        if observed.listed().is_made() {
+            self.cache.settled(uid);
+        }
         let as_of = as_of.min(listing.begun);
         let known = CachedState {
             observed,
@@ -224,10 +226,7 @@ impl<P: Provider> Shared<P> {
     ) -> Result<Option<CachedState<P::Observed>>, CloudError> {
         let is_own = |known: &CachedState<P::Observed>| match known.observed.listed().owner() {
             Some(owner) => owner == uid,
-            None => {
-                known.observed.listed().name() == self.provider.default_name(uid)
-                    || means(&known.observed)
-            }
+            None => means(&known.observed),
         };
         let Some(mut known) = self.cache.known(uid).filter(is_own) else {
             return Ok(None);

@@ -81,6 +81,12 @@ impl<T: Send + Sync + 'static> Listings<T> {
         }
     }
 
+    /// The last one.
+    #[must_use]
+    pub fn last(&self) -> Option<Arc<Listing<T>>> {
+        self.shared.last().listed.clone()
+    }
+
     /// One that was begun at `since` or later.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
 use tokio::time::Instant;
 
 use crate::cloud_provider::load_balancers::Notice;
@@ -39,6 +40,8 @@ pub struct Members {
 pub struct MachineOf {
     /// The Node's name.
     pub node: String,
+    /// The cloud's own name for the machine.
+    pub id: String,
     /// The zone's slug, if the cloud says it.
     pub zone: Option<String>,
     /// Its addresses in private networks, in the cloud's order.
@@ -162,10 +165,12 @@ impl MemberResolver {
             };
             match self.look_up(node, id).await {
                 (Lookup::Known { facts, .. }, attachments) => {
+                    let id = facts.provider_id.as_ref().map(ProviderId::instance);
                     // Whoever's network cards cannot be read may have an address nevertheless.
                     members.are_complete &= !facts.addresses.is_empty();
                     members.found.push(MachineOf {
                         node: node.name.clone(),
+                        id: id.unwrap_or_default().to_owned(),
                         zone: facts.zone,
                         attachments,
                     });

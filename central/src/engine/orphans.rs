@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::provider::{Dependent, Listed as _, Provider, StepOf};
-use super::step::Step as _;
+use super::provider::{Dependent, Listed as _, Provider};
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{MadeFor, Orphan, ReconcileError, WriteGuard};
 use crate::views::service_view::ServiceView;
@@ -88,8 +87,7 @@ impl<P: Provider> Shared<P> {
                  and stays"
             )));
         }
-        let step = StepOf::<P>::delete_balancer(id, name);
-        if self.delete(id, &[step], guard).await? {
+        if self.delete(id, &P::deletion(&balancer), guard).await? {
             return Ok(());
         }
         Err(ReconcileError::Refused(format!(

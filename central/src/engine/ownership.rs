@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::members::Members;
-use super::pool::Member as _;
 use super::provider::{IdBy, Listed, Observed, Vocabulary};
 use crate::cloud_provider::load_balancers::TakeOver;
 use crate::views::service_view::ServiceView;
@@ -74,17 +73,36 @@ impl Claim {
         self.id.as_deref() == Some(balancer.id().to_lowercase().as_str())
     }
 
+    /// Whether this is the ID of the load balancer that the Service has, by its annotation or its name.
+    pub(super) fn is_of_id(&self, id: &str) -> bool {
+        let is_name = self.words.id_by == IdBy::Name && self.default_name == id;
+        is_name || self.id.as_deref() == Some(id)
+    }
+
     fn names(&self, balancer: &impl Listed) -> bool {
         self.name == balancer.name()
     }
 
+    /// Whether its status shows a load balancer. What is found by its name alone is told by nothing else: one of
+    /// another name may have got the same address since.
     fn shows(&self, balancer: &impl Listed) -> bool {
-        balancer.is_shown_by(&self.service)
+        let may_be_it = self.words.id_by != IdBy::Name || self.is_named_after(balancer);
+        may_be_it && balancer.is_shown_by(&self.service)
+    }
+
+    /// Whether its name proves that a load balancer is its own.
+    fn is_own_by_name(&self, balancer: &impl Listed) -> bool {
+        self.words.id_by != IdBy::Name && self.is_named_after(balancer)
     }
 
     /// Whether its status alone tells which load balancer it has.
     fn has_by_status(&self, balancer: &impl Listed) -> bool {
         self.words.id_by == IdBy::Person && self.shows(balancer)
+    }
+
+    /// Whether it is the same that it had, or still asks for it.
+    pub(super) fn may_be_meant(&self, balancer: &impl Listed) -> bool {
+        self.is_named_after(balancer) || self.means(balancer)
     }
 
     /// Whether it still asks for a load balancer that was found for it.
@@ -98,6 +116,12 @@ impl Claim {
         self.service.status_has_hostname && self.points_to(balancer)
     }
 
+    /// Whether where a load balancer leads may prove that it was the Service's.
+    pub(super) fn may_be_led_to(&self, balancer: &impl Listed) -> bool {
+        let is_named = self.words.id_by == IdBy::Name && self.is_named_after(balancer);
+        is_named || self.has_used_by_name(balancer)
+    }
+
     /// Whether a load balancer that was just read may be deleted for this Service's sake: by its mark, by
     /// the UID in its name, or since the Service's status says that it has used it.
     pub(super) fn may_delete(&self, balancer: &impl Listed, cluster: Option<&str>) -> bool {
@@ -109,7 +133,7 @@ impl Claim {
             return false;
         }
         balancer.owner().is_some()
-            || self.is_named_after(balancer)
+            || self.is_own_by_name(balancer)
             || self.shows(balancer)
             || self.has_used_by_name(balancer)
     }
@@ -118,7 +142,7 @@ impl Claim {
     /// that it is: the API server empties the status of a Service that wants none.
     pub(super) fn had(&self, balancer: &impl Listed, cluster: Option<&str>) -> bool {
         let uid = self.service.uid.as_str();
-        self.words.id_by == IdBy::Person
+        self.words.id_by != IdBy::Central
             && balancer.owner().is_none()
             && !is_of_another_cluster(balancer, cluster)
             && marked_for_another(balancer, uid, self.words).is_none()
@@ -129,14 +153,7 @@ impl Claim {
     pub(super) fn is_led_to(&self, observed: &impl Observed, members: &Members) -> bool {
         let ports = self.service.ports.iter();
         let ports: BTreeSet<u16> = ports.filter_map(|port| port.node_port).collect();
-        let machines = members.found.iter();
-        let here: BTreeSet<String> = machines
-            .flat_map(|machine| &machine.attachments)
-            .map(|attachment| attachment.address.to_string())
-            .collect();
-        let targets: Vec<_> = observed.members().map(|(_, m)| m.spec.target()).collect();
-        targets.iter().all(|(_, port)| ports.contains(port))
-            && targets.iter().any(|(address, _)| here.contains(*address))
+        observed.leads_to(&ports, members)
     }
 
     /// Whether this one has the better right to a load balancer that both claim.
@@ -284,7 +301,7 @@ fn with_surplus<'a, L: Listed>(
 
 fn of_one<'a, L: Listed>(balancer: &'a L, claim: &Claim, others: &[Claim]) -> Selection<'a, L> {
     let surplus = Vec::new();
-    if claim.is_named_after(balancer) {
+    if claim.is_own_by_name(balancer) {
         return Selection::Own { balancer, surplus };
     }
     let mut rivals = others
@@ -346,6 +363,11 @@ fn ambiguous<L: Listed>(several: &[&L], words: &Vocabulary) -> String {
 }
 
 fn remedy(balancer: &impl Listed, claim: &Claim) -> String {
+    if claim.words.id_by == IdBy::Name {
+        return "if another cluster uses it, give this one another --cluster-name; if nobody does, delete it \
+                by hand"
+            .to_owned();
+    }
     match claim.words.name_key {
         Some(key) if !claim.points_to(balancer) => {
             format!("give this Service another name in the annotation {key}")
@@ -359,6 +381,14 @@ fn remedy(balancer: &impl Listed, claim: &Claim) -> String {
 
 /// Why one is not adopted that nothing but an annotation speaks for.
 pub(super) fn unproven(balancer: &impl Listed, claim: &Claim) -> String {
+    if claim.words.id_by == IdBy::Name {
+        return format!(
+            "there is {} already, which is in use and leads elsewhere than to this Service; {}, or {}",
+            balancer.name(),
+            remedy(balancer, claim),
+            TakeOver::remedy(&claim.service.key.namespace),
+        );
+    }
     let by_name = claim.words.name_key.filter(|_| !claim.points_to(balancer));
     let key = by_name.unwrap_or(claim.words.id_key);
     format!(

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 
 use mooring_common::engine::Impact;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use super::change::Change;
+use super::change::{Change, Field};
 use super::step::{Action, Effect, Part, PartStep, PoolRef};
 
 /// A member of a pool, as it is or as it is wanted.
@@ -28,6 +28,37 @@ pub trait Member: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + '
 
     /// Whether one that is there is as `wanted`, as far as the cloud says, enabled or not.
     fn is_as(&self, wanted: &Self) -> bool;
+}
+
+/// A member where load balancers have none of their own: whole machines get the traffic of all ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoMember {}
+
+impl Member for NoMember {
+    fn target(&self) -> (&str, u16) {
+        match *self {}
+    }
+
+    fn name(&self) -> &str {
+        match *self {}
+    }
+
+    fn is_enabled(&self) -> bool {
+        match *self {}
+    }
+
+    fn enable(&mut self, _enabled: bool) {
+        match *self {}
+    }
+
+    fn switch(enabled: bool) -> Change {
+        const ENABLED: Field = Field::new(&["enabled"], "enabled", "");
+        Change::new(&ENABLED, enabled)
+    }
+
+    fn is_as(&self, _wanted: &Self) -> bool {
+        match *self {}
+    }
 }
 
 impl<M: Member> PartStep<M> {

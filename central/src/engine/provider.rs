@@ -38,7 +38,7 @@ pub struct Vocabulary {
     pub component: &'static str,
     /// What Events call the cloud: `cloudscale.ch`.
     pub cloud: &'static str,
-    /// The annotation with the ID of a Service's load balancer.
+    /// The annotation with the ID of a Service's load balancer; empty if there is none.
     pub id_key: &'static str,
     /// Who writes it.
     pub id_by: IdBy,
@@ -80,6 +80,9 @@ pub enum IdBy {
     /// A person: which one it is to have, instead of whichever it has now. Which one it has is told by its
     /// status alone, until the load balancer bears its mark.
     Person,
+    /// Nobody: which one it is, is told by its name, which is that of the Service. That is no proof, since
+    /// another cluster may use the same.
+    Name,
 }
 
 /// What the credentials open, in words.
@@ -135,6 +138,10 @@ pub trait Listed: Clone + Debug + Send + Sync + 'static {
     }
     /// The cloud is at work on it.
     fn changes(&mut self) {}
+    /// Whether the load balancer itself is there, where a listing shows what was made for it before.
+    fn is_made(&self) -> bool {
+        true
+    }
     /// Whether the status of this Service shows it.
     fn is_shown_by(&self, service: &ServiceView) -> bool {
         let mut addresses = self.addresses().into_iter();
@@ -155,6 +162,15 @@ pub struct Dependent {
     pub cluster: Option<String>,
     /// What uses it, by ID.
     pub users: Vec<String>,
+}
+
+/// Why a Service may not be told yet of a load balancer that is as it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unready {
+    /// The cloud needs time for this.
+    Wait(String),
+    /// The cloud says that it will not come to pass: why, and what to do about it.
+    Refused(String),
 }
 
 /// A load balancer as a Service is to have it.
@@ -206,6 +222,18 @@ pub trait Observed: Clone + Debug + PartialEq + Send + Sync + 'static {
     fn lacks_parts(&self) -> bool;
     /// How many requests it takes to observe it, beside the listings that are shared.
     fn cost(&self) -> usize;
+    /// Whether all that it distributes goes to these node ports, which no other Service of the cluster has,
+    /// and some of it to these machines.
+    fn leads_to(&self, ports: &BTreeSet<u16>, members: &Members) -> bool {
+        let machines = members.found.iter();
+        let here: BTreeSet<String> = machines
+            .flat_map(|machine| &machine.attachments)
+            .map(|attachment| attachment.address.to_string())
+            .collect();
+        let targets: Vec<_> = self.members().map(|(_, m)| m.spec.target()).collect();
+        targets.iter().all(|(_, port)| ports.contains(port))
+            && targets.iter().any(|(address, _)| here.contains(*address))
+    }
     /// The exclusive resources that lead to it.
     fn exclusives(&self) -> &BTreeSet<String> {
         &NONE
@@ -245,11 +273,9 @@ pub trait Provider: Send + Sync + 'static {
     const FOLLOWS_ENDPOINTS: bool;
 
     /// The name of a load balancer whose Service gives it none.
-    fn default_name(&self, service_uid: &str) -> String {
-        format!(
-            "{}{service_uid}",
-            Self::WORDS.name_prefix.unwrap_or_default()
-        )
+    fn default_name(&self, service: &ServiceView) -> String {
+        let prefix = Self::WORDS.name_prefix.unwrap_or_default();
+        format!("{prefix}{}", service.uid)
     }
 
     /// For how long a member that leaves is kept without new connections.
@@ -292,9 +318,27 @@ pub trait Provider: Send + Sync + 'static {
         members: &Members,
     ) -> Self::Desired;
 
+    /// Completes what is wanted by what only the cloud, or the DNS, can tell; `since`: as it was then or later.
+    ///
+    /// # Errors
+    /// [`ReconcileError::Refused`] if it cannot be had: why.
+    async fn look_up(
+        &self,
+        _desired: &mut Self::Desired,
+        _observed: Option<&Self::Observed>,
+        _since: Instant,
+    ) -> Result<(), ReconcileError> {
+        Ok(())
+    }
+
+    /// What its Service has to wait for once all steps are taken. `None`: nothing.
+    fn unready(_desired: &Self::Desired, _observed: &Self::Observed) -> Option<Unready> {
+        None
+    }
+
     /// The exclusive resources that a Service asks for; none where that cannot be read: it is for that
     /// Service to correct it.
-    fn asked_exclusives(_service: &ServiceView) -> BTreeSet<String> {
+    fn asked_exclusives(&self, _service: &ServiceView) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
@@ -321,8 +365,11 @@ pub trait Provider: Send + Sync + 'static {
     /// What it takes to be rid of a load balancer that is provably a Service's own, whatever is wrong with
     /// the Service. Nothing: it is to be kept.
     fn removal(_request: &LoadBalancerRequest, listed: &ListedOf<Self>) -> Vec<StepOf<Self>> {
-        vec![StepOf::<Self>::delete_balancer(listed.id(), listed.name())]
+        Self::deletion(listed)
     }
+
+    /// What it takes to delete a load balancer with all its parts, as far as that can be asked for now.
+    fn deletion(listed: &ListedOf<Self>) -> Vec<StepOf<Self>>;
 
     /// All load balancers.
     ///

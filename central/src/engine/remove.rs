@@ -174,12 +174,16 @@ impl<P: Provider> Shared<P> {
         request: &LoadBalancerRequest,
         balancer: &ListedOf<P>,
     ) -> Result<bool, CloudError> {
-        if !query.claim.has_used_by_name(balancer) {
+        if !query.claim.may_be_led_to(balancer) {
             return Ok(false);
         }
         let members = self.members.find(&request.nodes).await.members;
         let (observed, _) = self.provider.observe(balancer, query.asked).await?;
-        Ok(query.claim.is_led_to(&observed, &members))
+        let is_led_to = query.claim.is_led_to(&observed, &members);
+        if is_led_to {
+            self.cache.proven(&query.uid, balancer.id());
+        }
+        Ok(is_led_to)
     }
 
     /// Whose a load balancer is, read now.
@@ -295,6 +299,11 @@ impl<P: Provider> PreparedPlan for Removal<P> {
             }
             cache.removed(uid);
             return Ok(Progress::Removed);
+        }
+        let is_partial = self.targets.iter().any(|(listed, _)| !listed.is_made());
+        if let Some(left) = self.shared.unsettled(&self.query).filter(|_| is_partial) {
+            // What was asked for may turn up, and nothing would lead to it then.
+            return Ok(turns_up(left, P::WORDS));
         }
         let mut after = LOOK_AGAIN;
         for (listed, steps) in &self.targets {

@@ -61,9 +61,6 @@ pub trait Step: engine::Step + Clone + Display + Send + Sync + 'static {
 
     /// Whether it puts back what the step before it has taken away.
     fn puts_back(&self, before: &Self) -> bool;
-
-    /// The deletion of a load balancer with all its parts.
-    fn delete_balancer(id: &str, name: &str) -> Self;
 }
 
 /// A part of a load balancer, as the cloud has it.

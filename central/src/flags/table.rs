@@ -106,7 +106,7 @@ const LEGACY: &str = "Taken from older manifests";
 /// What controllers do, whatever the cloud. One flag a line: a table to be read.
 #[rustfmt::skip]
 const OF_ALL: &[Flag] = &[
-    flag(CLOUD, "cluster-name", Text, "kubernetes", Act, "A tag of Linode's NodeBalancers, for people to read. What belongs to the cluster is marked with the UID of the Service default/kubernetes, which no two clusters share."),
+    flag(CLOUD, "cluster-name", Text, "kubernetes", Act, "A tag of Linode's NodeBalancers, for people to read. At Brightbox, the end of all names that central gives; whoever changes it leaves all that was made behind. What belongs to the cluster is marked with the UID of the Service default/kubernetes, which no two clusters share."),
     flag(CLOUD, "controllers", List, "*", Act, "Which controllers run: * for all, -NAME to leave one out. Names: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route)."),
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often a cloud's machines are listed, and every Node is compared with its machine: addresses and labels."),

@@ -3,13 +3,34 @@
 //! Of each object only what it cannot be told apart without is insisted on, and words that are not known
 //! are kept as they are: a strange object must not hide all others.
 
+pub(super) mod balancers;
+pub(super) mod cloud_ips;
+pub(super) mod firewall;
 pub(super) mod servers;
+
+use std::collections::BTreeSet;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal};
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, or_default};
+
+/// What one object shows of another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct Reference {
+    /// Its identifier.
+    pub(super) id: String,
+    /// Its name, if it has one.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) name: String,
+}
+
+/// The identifiers of several others.
+fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<String>, D::Error> {
+    let all: Vec<Reference> = or_default(deserializer)?;
+    Ok(all.into_iter().map(|other| other.id).collect())
+}
 
 /// Brightbox's errors: `{"error_name": "…", "errors": ["…"]}`, and those of tokens: `{"error": "…",
 /// "error_description": "…"}`.

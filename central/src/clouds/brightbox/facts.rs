@@ -9,7 +9,7 @@ use mooring_common::provider_id::ProviderId;
 
 use super::NAME;
 use super::api::servers::Server;
-use crate::cloud_provider::Machine;
+use crate::cloud_provider::{Attachment, Machine};
 
 /// The ID in the form in which the Go controller wrote it: `brightbox://srv-gdqms`.
 pub(super) fn parse_id(provider_id: &str) -> Result<ProviderId, String> {
@@ -69,13 +69,25 @@ fn machine(server: &Server) -> Result<Machine, String> {
         id,
         names: [server.id.clone()].into_iter().chain(hostname).collect(),
         found_by: Vec::new(),
-        attachments: Vec::new(),
+        attachments: attachments(server),
         facts,
         presence: match server.status.as_deref() {
             Some("inactive" | "unavailable") => Presence::Stopped,
             _ => Presence::Running,
         },
     })
+}
+
+/// Where load balancers reach it: its private addresses.
+fn attachments(server: &Server) -> Vec<Attachment> {
+    let interfaces = server.interfaces.iter().flatten();
+    let addresses = interfaces.filter_map(|one| one.ipv4_address.as_deref()?.trim().parse().ok());
+    addresses
+        .map(|address| Attachment {
+            address,
+            subnet: String::new(),
+        })
+        .collect()
 }
 
 /// In the order in which the Go controller reports them, but private addresses as `InternalIP`: so a kubelet

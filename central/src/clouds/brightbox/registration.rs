@@ -5,9 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 
 use super::config::{CLIENT, USER};
-use super::{Brightbox, Config, LIMITS, NAME};
+use super::{Brightbox, Config, Flags, LIMITS, NAME, annotations, load_balancers};
 use crate::cloud_api::Fault;
-use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
@@ -20,30 +19,26 @@ pub const REGISTRATION: Registration = Registration {
     credentials: &[CLIENT, USER],
     limits: Some(LIMITS),
     config_file: ConfigFile::None,
-    annotations: &[],
+    annotations: annotations::ALL,
     flags: &[],
-    read: |_| Arc::new(Environment),
+    read: |reader| Arc::new(Flags::read(reader)),
 };
 
-/// All is in the environment.
-#[derive(Debug)]
-struct Environment;
-
-impl Configure for Environment {
+impl Configure for Flags {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
         let config = Config::read(source.env)?;
-        Ok(Box::new(|context| open(config, context).boxed()))
+        let cluster = self.cluster_name.clone();
+        Ok(Box::new(|context| {
+            async { open(config, cluster, context) }.boxed()
+        }))
     }
 }
 
-async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
+fn open(config: Config, cluster: String, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let brightbox = Brightbox::new(config, context.limits.or(LIMITS), context.requests)?;
-    Ok(Cloud {
-        instances: Arc::new(Inventory::new(brightbox)),
-        load_balancers: None,
-        networks: None,
-        pod_network: PodNetwork::default(),
-        background: None,
-        obstacle: None,
-    })
+    let inventory = Arc::new(Inventory::new(brightbox.clone()));
+    let load_balancers = load_balancers::of_account(brightbox, inventory.clone(), cluster);
+    let mut cloud = Cloud::of(inventory);
+    cloud.load_balancers = Some(Box::new(|_, _| load_balancers));
+    Ok(cloud)
 }

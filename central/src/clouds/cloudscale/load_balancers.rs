@@ -101,7 +101,7 @@ impl Provider for Balancers {
         desired::desired(request, options, members)
     }
 
-    fn asked_exclusives(service: &ServiceView) -> BTreeSet<String> {
+    fn asked_exclusives(&self, service: &ServiceView) -> BTreeSet<String> {
         let text = service.annotation(keys::FLOATING_IPS).unwrap_or_default();
         let asked: Vec<String> = serde_json::from_str(text).unwrap_or_default();
         let networks = asked.iter().filter_map(|text| canonical_network(text));
@@ -123,6 +123,13 @@ impl Provider for Balancers {
 
     fn status(balancer: &Balancer, options: &Options) -> LoadBalancerStatus {
         provided(balancer, options)
+    }
+
+    fn deletion(balancer: &Balancer) -> Vec<Step> {
+        vec![Step::DeleteBalancer {
+            uuid: balancer.uuid.clone(),
+            name: balancer.name.clone(),
+        }]
     }
 
     async fn list(&self) -> Result<Vec<Balancer>, CloudError> {

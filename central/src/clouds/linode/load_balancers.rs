@@ -97,8 +97,8 @@ impl Provider for NodeBalancers {
 
     /// Nobody else's is called so: the name is made from the UID, in the form in which the Go controller
     /// makes it from the time.
-    fn default_name(&self, service_uid: &str) -> String {
-        let digest = hex(&Sha256::digest(service_uid), 12);
+    fn default_name(&self, service: &ServiceView) -> String {
+        let digest = hex(&Sha256::digest(&service.uid), 12);
         format!("{}-{digest}", self.cloud.settings.flags.prefix)
     }
 
@@ -107,7 +107,7 @@ impl Provider for NodeBalancers {
     }
 
     fn read(&self, reader: &mut Reader<'_>) -> Options {
-        let label = self.default_name(&reader.service.uid);
+        let label = self.default_name(reader.service);
         Options::read(reader, &self.cloud.settings, label)
     }
 
@@ -172,6 +172,15 @@ impl Provider for NodeBalancers {
             tags: listed.unmarked(),
         });
         release.into_iter().collect()
+    }
+
+    fn deletion(listed: &NodeBalancer) -> Vec<Step> {
+        vec![Step::DeleteBalancer {
+            id: listed.id.clone(),
+            name: listed.label.clone(),
+            release: None,
+            marks: Vec::new(),
+        }]
     }
 
     async fn list(&self) -> Result<Vec<NodeBalancer>, CloudError> {

@@ -119,13 +119,6 @@ impl step::Step for Step {
             _ => false,
         }
     }
-
-    fn delete_balancer(id: &str, name: &str) -> Self {
-        Self::DeleteBalancer {
-            uuid: id.to_owned(),
-            name: name.to_owned(),
-        }
-    }
 }
 
 impl fmt::Display for Step {

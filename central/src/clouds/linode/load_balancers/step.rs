@@ -118,15 +118,6 @@ impl step::Step for Step {
             _ => false,
         }
     }
-
-    fn delete_balancer(id: &str, name: &str) -> Self {
-        Self::DeleteBalancer {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            release: None,
-            marks: Vec::new(),
-        }
-    }
 }
 
 impl fmt::Display for Step {

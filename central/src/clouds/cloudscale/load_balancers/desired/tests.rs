@@ -25,6 +25,7 @@ fn machine(node: &str, zone: &str, addresses: &[(&str, &str)]) -> MachineOf {
     };
     MachineOf {
         node: node.to_owned(),
+        id: node.to_owned(),
         zone: Some(zone.to_owned()),
         attachments: addresses.iter().map(attachment).collect(),
     }

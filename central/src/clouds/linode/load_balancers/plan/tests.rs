@@ -39,6 +39,7 @@ fn with_secrets(
     let (options, _) = read(&service, &settings()).unwrap();
     let machine = |host: &u8| MachineOf {
         node: format!("node-{host}"),
+        id: format!("m{host}"),
         zone: None,
         attachments: vec![Attachment {
             address: std::net::IpAddr::from([192, 168, 128, *host]),

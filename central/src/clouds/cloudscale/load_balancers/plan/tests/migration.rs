@@ -132,6 +132,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
     };
     let machine = |host: u8| MachineOf {
         node: format!("n{host}"),
+        id: format!("m{host}"),
         zone: Some("rma1".to_owned()),
         attachments: vec![Attachment {
             address: [10, 0, 0, host].into(),

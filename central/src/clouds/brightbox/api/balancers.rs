@@ -1,0 +1,152 @@
+//! Load balancers.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::cloud_ips::CloudIp;
+use super::ids;
+use crate::cloud_api::{lenient, or_default, said};
+use crate::resource_kinds;
+
+resource_kinds! {
+    /// Load balancers.
+    pub(crate) BALANCERS: "load_balancer", "load_balancers", "load_balancers";
+}
+
+/// A load balancer. Only its identifier is needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Balancer {
+    /// `lba-gdqms`.
+    pub(crate) id: String,
+    /// Its name; several may have the same.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) name: String,
+    /// `creating`, `active`, `deleting`, `deleted`, `failing`, `failed`.
+    #[serde(deserialize_with = "lenient")]
+    pub(crate) status: Option<String>,
+    /// How connections are distributed.
+    #[serde(deserialize_with = "lenient")]
+    pub(crate) policy: Option<String>,
+    /// Whether clients of HTTP are sent to HTTPS.
+    #[serde(deserialize_with = "lenient")]
+    pub(crate) https_redirect: Option<bool>,
+    /// Its listeners.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) listeners: Vec<Listener>,
+    /// How servers are asked whether they are healthy.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) healthcheck: HealthCheck,
+    /// Its certificate and the domains of that. `None`: listings may leave it out, where it is there.
+    #[serde(deserialize_with = "lenient")]
+    pub(crate) acme: Option<Acme>,
+    /// The Cloud IPs that lead to it, in the API's order.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) cloud_ips: Vec<CloudIp>,
+    /// The servers that get traffic.
+    #[serde(deserialize_with = "ids")]
+    pub(crate) nodes: BTreeSet<String>,
+}
+
+/// What it does with one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct Listener {
+    /// `tcp`, `http`, `https`.
+    pub(crate) protocol: String,
+    /// The port that clients use.
+    #[serde(rename = "in")]
+    pub(crate) port: u16,
+    /// The servers' port.
+    #[serde(rename = "out")]
+    pub(crate) target: u16,
+    /// After so many milliseconds without traffic a connection ends.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) timeout: Option<u32>,
+    /// `v1`, `v2`, `v2-ssl`, `v2-ssl-cn`.
+    #[serde(default, deserialize_with = "said")]
+    pub(crate) proxy_protocol: Option<String>,
+}
+
+/// How servers are asked whether they are healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct HealthCheck {
+    /// `tcp` or `http`.
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    /// The servers' port.
+    #[serde(default)]
+    pub(crate) port: u16,
+    /// The path.
+    #[serde(default, deserialize_with = "said")]
+    pub(crate) request: Option<String>,
+    /// Milliseconds between two questions.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) interval: Option<u32>,
+    /// Milliseconds that an answer may take.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) timeout: Option<u32>,
+    /// Good answers in a row that make a server healthy.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) threshold_up: Option<u32>,
+    /// Bad answers in a row that make it unhealthy.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) threshold_down: Option<u32>,
+}
+
+/// What it asks a certificate authority for by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Acme {
+    /// Each with the state of its validation.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) domains: Vec<Domain>,
+}
+
+/// A domain of a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Domain {
+    /// Its name.
+    pub(crate) identifier: String,
+    /// `valid`, or anything else.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) status: String,
+    /// What the authority said last.
+    #[serde(default, deserialize_with = "said")]
+    pub(crate) last_message: Option<String>,
+}
+
+impl Balancer {
+    /// Whether it serves, or will. What is not known counts as such: no second one is made beside it.
+    pub(crate) fn is_alive(&self) -> bool {
+        let status = self.status.as_deref().unwrap_or_default();
+        !["deleting", "deleted", "failing", "failed"].contains(&status)
+    }
+
+    /// Whether the cloud says so.
+    pub(crate) fn is(&self, status: &str) -> bool {
+        self.status.as_deref() == Some(status)
+    }
+
+    /// Its name without what the vendor's tools append to it.
+    pub(crate) fn plain_name(&self) -> &str {
+        let name = self.name.trim();
+        name.strip_suffix("#type:container").unwrap_or(name).trim()
+    }
+
+    /// The domains of its certificate.
+    pub(crate) fn domains(&self) -> impl Iterator<Item = &Domain> {
+        self.acme.iter().flat_map(|acme| &acme.domains)
+    }
+
+    /// Whether it has a listener with HTTPS.
+    pub(crate) fn has_https(&self) -> bool {
+        self.listeners.iter().any(Listener::is_https)
+    }
+}
+
+impl Listener {
+    /// Whether clients speak HTTPS.
+    pub(crate) fn is_https(&self) -> bool {
+        self.protocol == "https"
+    }
+}

@@ -1,0 +1,323 @@
+//! Load balancers of Brightbox, for the [engine](crate::engine).
+//!
+//! ```text
+//!   Cloud IP ──► load balancer ──► servers ◄── server group ◄── firewall policy with rules
+//! ```
+//!
+//! All of it has one name, `<service>.<namespace>.<cluster>`, by which the Go controller finds it too, and is
+//! taken for one thing here: a [`Bundle`]. There are no tags; the description of the server group, which is made
+//! first and goes last, says for whom it was made.
+
+mod bundle;
+mod desired;
+mod dns;
+mod listings;
+mod model;
+mod options;
+mod plan;
+mod removal;
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mooring_common::engine::Plan;
+use mooring_common::names::reasons;
+use tokio::time::Instant;
+
+use super::annotations as keys;
+use super::api::balancers::{BALANCERS, Balancer};
+use super::api::cloud_ips::{CLOUD_IPS, CloudIp};
+use super::{Brightbox, NAME};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::cloud_provider::load_balancers::{
+    LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
+};
+use crate::engine::Engine;
+use crate::engine::annotations::Reader;
+use crate::engine::inventory::Inventory;
+use crate::engine::members::Members;
+use crate::engine::notices::notice;
+use crate::engine::provider::{AccountWords, Holder, IdBy, Provider, Unready, Vocabulary};
+use crate::engine::step::Step as _;
+use crate::views::service_view::{Ingress, ServiceView};
+use bundle::{Bundle, holder_of};
+use desired::Desired;
+use dns::{Resolve, SystemResolver, astray};
+use listings::AccountListings;
+use options::{CloudIpWish, Options};
+use step::Step;
+
+/// The load balancers of an account; `inventory`: its servers; `cluster`: what names end with.
+pub(super) fn of_account(
+    cloud: Arc<Brightbox>,
+    inventory: Arc<Inventory>,
+    cluster: String,
+) -> Arc<dyn LoadBalancers> {
+    let balancers = Balancers {
+        listings: AccountListings::new(cloud.clone()),
+        resolver: Box::new(SystemResolver),
+        cloud,
+        cluster,
+    };
+    Arc::new(Engine::new(balancers, inventory))
+}
+
+/// What the engine asks of Brightbox.
+struct Balancers {
+    cloud: Arc<Brightbox>,
+    cluster: String,
+    listings: AccountListings,
+    resolver: Box<dyn Resolve>,
+}
+
+#[async_trait]
+impl Provider for Balancers {
+    type Options = Options;
+    type Desired = Desired;
+    type Observed = Bundle;
+
+    const WORDS: &'static Vocabulary = &Vocabulary {
+        provider: NAME,
+        component: "brightbox-cloud-controller-manager",
+        cloud: "Brightbox",
+        id_key: "",
+        id_by: IdBy::Name,
+        name_key: None,
+        name_prefix: None,
+        selector_key: None,
+        account: AccountWords {
+            resource: "a load balancer",
+            account: "account",
+            credentials: "BRIGHTBOX_CLIENT and BRIGHTBOX_CLIENT_SECRET, or BRIGHTBOX_ACCOUNT",
+        },
+        exclusive: "Cloud IP",
+        exclusive_key: keys::CLOUD_IP.key,
+        subnets_key: "",
+        affinity: [keys::POLICY.key, "source-address"],
+    };
+    /// Load balancers, server groups, firewall policies, Cloud IPs.
+    const LISTINGS: usize = 4;
+    /// Health checks are of node ports, which no Node without endpoints answers at.
+    const FOLLOWS_ENDPOINTS: bool = false;
+
+    fn default_name(&self, service: &ServiceView) -> String {
+        let key = &service.key;
+        format!("{}.{}.{}", key.name, key.namespace, self.cluster)
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Options {
+        let name = self.default_name(reader.service);
+        Options::read(reader, name)
+    }
+
+    fn desired(request: &LoadBalancerRequest, options: &Options, members: &Members) -> Desired {
+        desired::desired(request, options, members)
+    }
+
+    async fn look_up(
+        &self,
+        desired: &mut Desired,
+        observed: Option<&Bundle>,
+        since: Instant,
+    ) -> Result<(), ReconcileError> {
+        desired.chosen = desired.own_choice(observed);
+        if desired.chosen.is_none() {
+            desired.chosen = self.elsewhere(&desired.wish, since).await?;
+        }
+        desired.exclusives.extend(desired.asked());
+        if !desired.is_https() {
+            return Ok(());
+        }
+        let Some(ip) = &desired.chosen else {
+            return Ok(());
+        };
+        desired.domains.extend(ip.names().cloned());
+        let balancer = observed.and_then(Bundle::balancer);
+        let actual = balancer.into_iter().flat_map(Balancer::domains);
+        let actual: BTreeSet<String> = actual.map(|one| one.identifier.clone()).collect();
+        if actual == desired.domains {
+            return Ok(());
+        }
+        let astray = astray(&*self.resolver, &desired.domains, ip).await;
+        if astray.is_empty() {
+            return Ok(());
+        }
+        Err(ReconcileError::Refused(format!(
+            "the certificate needs domains that lead to the Cloud IP {}: {}; correct the DNS, or the annotation {}",
+            ip.shown(),
+            astray.join("; "),
+            keys::SSL_DOMAINS.key
+        )))
+    }
+
+    fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
+        plan::unready(desired, observed)
+    }
+
+    /// By identifier, also where the Service names one by its address.
+    fn asked_exclusives(&self, service: &ServiceView) -> BTreeSet<String> {
+        let wish = CloudIpWish::of(service);
+        let listing = self.listings.last_cloud_ips();
+        let listed = listing.iter().flat_map(|listing| &listing.all);
+        match wish {
+            CloudIpWish::Own => BTreeSet::new(),
+            CloudIpWish::Id(id) => [id].into(),
+            CloudIpWish::Address(_) => listed
+                .filter(|ip| wish.is_met_by(ip))
+                .map(|ip| ip.id.clone())
+                .collect(),
+        }
+    }
+
+    fn notices(
+        _request: &LoadBalancerRequest,
+        options: &Options,
+        _desired: &Desired,
+        _observed: Option<&Bundle>,
+    ) -> Vec<Notice> {
+        let note = "spec.loadBalancerSourceRanges is what the firewall of the Nodes lets through. The load balancer \
+                    of Brightbox takes connections from everybody and passes them on from an address of its own \
+                    in 10.0.0.0/8: unless a range holds that, nobody is served through it.";
+        let is_said = !options.sources.is_empty();
+        let said = is_said.then(|| notice(reasons::UNSUPPORTED_FIELD, note.to_owned()));
+        said.into_iter().collect()
+    }
+
+    fn plan(desired: &Desired, observed: Option<&Bundle>) -> Result<Plan<Step>, ReconcileError> {
+        plan::plan(desired, observed)
+    }
+
+    /// Host names alone, since service proxies would otherwise serve the addresses themselves.
+    fn status(bundle: &Bundle, _options: &Options) -> LoadBalancerStatus {
+        let names = bundle.host_names().map(|name| Ingress {
+            hostname: Some(name.clone()),
+            ..Ingress::default()
+        });
+        LoadBalancerStatus {
+            ingress: names.collect(),
+            ..LoadBalancerStatus::default()
+        }
+    }
+
+    fn deletion(bundle: &Bundle) -> Vec<Step> {
+        removal::steps(bundle)
+    }
+
+    async fn list(&self) -> Result<Vec<Bundle>, CloudError> {
+        let listing = self.listings.bundles(Instant::now()).await?;
+        Ok(listing.all.clone())
+    }
+
+    async fn get(&self, name: &str) -> Result<Option<Bundle>, CloudError> {
+        let listing = self.listings.bundles(Instant::now()).await?;
+        let mut all = listing.all.iter();
+        Ok(all.find(|bundle| bundle.name == name).cloned())
+    }
+
+    /// What listings may leave out is asked for.
+    async fn observe(
+        &self,
+        listed: &Bundle,
+        since: Instant,
+    ) -> Result<(Bundle, Instant), CloudError> {
+        let mut bundle = listed.clone();
+        if listed.begun < since {
+            let listing = self.listings.bundles(since).await?;
+            let mut all = listing.all.iter();
+            let there = all.find(|bundle| bundle.name == listed.name).cloned();
+            let what = format!("{}: nothing has this name any more", listed.name);
+            bundle = there.ok_or_else(|| CloudError::new(NAME, ErrorKind::NotFound, what))?;
+        }
+        let begun = bundle.begun;
+        let mut balancers = bundle.balancers.iter_mut();
+        let lacking = balancers.find(|one| one.is_alive() && one.acme.is_none() && one.has_https());
+        if let Some(balancer) = lacking {
+            let request = BALANCERS.get(&[], &balancer.id);
+            let whole: Balancer = self
+                .cloud
+                .client
+                .fetch(&self.cloud.of_account(request))
+                .await?;
+            balancer.acme = whole.acme;
+        }
+        Ok((bundle, begun))
+    }
+
+    async fn send(
+        &self,
+        step: &Step,
+        _bundle: &str,
+        planned: &[String],
+    ) -> Result<String, CloudError> {
+        let Some(request) = step.request(planned) else {
+            let what = format!("{step}: something that it needs was not made");
+            return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
+        };
+        let request = self.cloud.of_account(request);
+        let made = step
+            .effect(planned)
+            .send(&self.cloud.client, &request)
+            .await?;
+        self.listings.taken(step, planned);
+        Ok(made)
+    }
+
+    async fn exclusives(
+        &self,
+        since: Instant,
+    ) -> Result<BTreeMap<String, Option<Holder>>, CloudError> {
+        let listing = self.listings.cloud_ips(since).await?;
+        let all = listing.all.iter();
+        Ok(all.map(|ip| (ip.id.clone(), holder(ip))).collect())
+    }
+
+    async fn exclusive(&self, id: &str) -> Result<Option<Holder>, CloudError> {
+        let request = self.cloud.of_account(CLOUD_IPS.get(&[], id));
+        let ip: CloudIp = self.cloud.client.fetch(&request).await?;
+        Ok(holder(&ip))
+    }
+}
+
+impl Balancers {
+    /// The Cloud IP that a Service names, which does not lead to its load balancer.
+    async fn elsewhere(
+        &self,
+        wish: &CloudIpWish,
+        since: Instant,
+    ) -> Result<Option<CloudIp>, ReconcileError> {
+        if *wish == CloudIpWish::Own {
+            return Ok(None);
+        }
+        let find = |all: &[CloudIp]| all.iter().find(|ip| wish.is_met_by(ip)).cloned();
+        let mut found = find(&self.listings.cloud_ips(since).await?.all);
+        if found.is_none() {
+            found = find(&self.listings.cloud_ips(Instant::now()).await?.all);
+        }
+        match (found, wish) {
+            (Some(ip), _) => Ok(Some(CloudIp {
+                is_moving: self.listings.is_moving(&ip),
+                ..ip
+            })),
+            (None, CloudIpWish::Address(address)) => Err(ReconcileError::Refused(format!(
+                "spec.loadBalancerIP asks for {address}, which no Cloud IP of the account has; create one, and \
+                 name it in the annotation {}, or take the field out",
+                keys::CLOUD_IP.key
+            ))),
+            (None, _) => Ok(None),
+        }
+    }
+}
+
+/// What a Cloud IP leads to.
+fn holder(ip: &CloudIp) -> Option<Holder> {
+    match (&ip.load_balancer, ip.target()) {
+        (Some(balancer), _) => Some(Holder::LoadBalancer(holder_of(balancer))),
+        (None, Some(other)) => Some(Holder::Server(other.to_owned())),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+//! All that has the name of one Service: its load balancer, its server group with the firewall policy, its Cloud
+//! IPs. That is what the engine takes for a load balancer, so that nothing of it is left or made twice when
+//! something comes in between.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use mooring_common::names::brightbox_marks as marks;
+use tokio::time::Instant;
+
+use super::super::api::Reference;
+use super::super::api::balancers::Balancer;
+use super::super::api::cloud_ips::CloudIp;
+use super::super::api::firewall::{Group, Policy, Rule, RuleSpec};
+use super::step::Step;
+use crate::engine::members::Members;
+use crate::engine::pool::NoMember;
+use crate::engine::provider::{self, Listed};
+use crate::engine::step::Part;
+use crate::views::service_view::ServiceView;
+
+/// The text that marks what was made for a Service.
+pub(super) fn mark(service: &str, cluster: Option<&str>) -> String {
+    let cluster = cluster.map(|cluster| format!(" {}={cluster}", marks::CLUSTER));
+    let cluster = cluster.unwrap_or_default();
+    format!("{}{cluster} {}={service}", marks::PREFIX, marks::SERVICE)
+}
+
+/// What such a text says under this key.
+fn marked<'a>(description: &'a str, key: &str) -> Option<&'a str> {
+    let said = description.strip_prefix(marks::PREFIX)?;
+    let mut words = said.split_whitespace();
+    words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// All that there is, as it was listed.
+#[derive(Debug)]
+pub(super) struct Account {
+    /// The load balancers.
+    pub(super) balancers: Vec<Balancer>,
+    /// The server groups.
+    pub(super) groups: Vec<Group>,
+    /// The firewall policies.
+    pub(super) policies: Vec<Policy>,
+    /// The Cloud IPs.
+    pub(super) cloud_ips: Vec<CloudIp>,
+}
+
+/// All that has one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bundle {
+    /// The name.
+    pub(super) name: String,
+    /// The load balancers, those on their way out included; the one that serves comes first.
+    pub(super) balancers: Vec<Balancer>,
+    /// The server groups; the one that bears a mark comes first.
+    pub(super) groups: Vec<Group>,
+    /// The firewall policies.
+    pub(super) policies: Vec<Policy>,
+    /// The Cloud IPs that have the name and lead nowhere else, and those that lead here.
+    pub(super) cloud_ips: Vec<CloudIp>,
+    /// Those that have the name, and lead elsewhere.
+    pub(super) taken: Vec<CloudIp>,
+    /// The identifiers of those that lead here.
+    held: BTreeSet<String>,
+    /// The groups whose servers the cloud was asked to take out.
+    pub(super) emptied: BTreeSet<String>,
+    /// When it was asked for: it shows nothing older.
+    pub(super) begun: Instant,
+}
+
+impl Bundle {
+    fn named(name: &str, begun: Instant) -> Self {
+        Self {
+            name: name.to_owned(),
+            balancers: Vec::new(),
+            groups: Vec::new(),
+            policies: Vec::new(),
+            cloud_ips: Vec::new(),
+            taken: Vec::new(),
+            held: BTreeSet::new(),
+            emptied: BTreeSet::new(),
+            begun,
+        }
+    }
+
+    /// All of an account, by name.
+    pub(super) fn all(account: &Account, begun: Instant) -> Vec<Self> {
+        let mut all: BTreeMap<String, Self> = BTreeMap::new();
+        let mut names: HashMap<&str, String> = HashMap::new();
+        let there = |balancer: &&Balancer| !balancer.is("deleted");
+        for balancer in account.balancers.iter().filter(there) {
+            let name = name_of(balancer.plain_name(), &balancer.id);
+            names.insert(&balancer.id, name.to_owned());
+            of(&mut all, name, begun).balancers.push(balancer.clone());
+        }
+        for group in account.groups.iter().filter(|one| !one.name.is_empty()) {
+            of(&mut all, &group.name, begun).groups.push(group.clone());
+        }
+        for policy in account.policies.iter().filter(|one| !one.name.is_empty()) {
+            let bundle = of(&mut all, &policy.name, begun);
+            bundle.policies.push(policy.clone());
+        }
+        for ip in &account.cloud_ips {
+            let balancer = ip.load_balancer.as_ref();
+            let leads_to = balancer.and_then(|balancer| names.get(balancer.id.as_str()));
+            match (leads_to, ip.target()) {
+                (Some(name), _) => {
+                    of(&mut all, name, begun).cloud_ips.push(ip.clone());
+                }
+                (None, None) if !ip.name.is_empty() => {
+                    of(&mut all, &ip.name, begun).cloud_ips.push(ip.clone());
+                }
+                _ => {}
+            }
+        }
+        for bundle in all.values_mut() {
+            bundle.settle();
+            let taken = account.cloud_ips.iter().filter(|ip| {
+                let is_here = bundle.cloud_ips.iter().any(|own| own.id == ip.id);
+                ip.name == bundle.name && !is_here
+            });
+            bundle.taken = taken.cloned().collect();
+        }
+        all.into_values().collect()
+    }
+
+    /// Puts first what comes first.
+    fn settle(&mut self) {
+        self.balancers.sort_by_key(|balancer| !balancer.is_alive());
+        self.groups
+            .sort_by_key(|group| marked(&group.description, marks::SERVICE).is_none());
+        let held = self.balancers.first().into_iter();
+        let held = held.flat_map(|balancer| &balancer.cloud_ips);
+        self.held = held.map(|ip| ip.id.clone()).collect();
+    }
+
+    /// The load balancer that serves, or will.
+    pub(super) fn balancer(&self) -> Option<&Balancer> {
+        self.balancers.iter().find(|balancer| balancer.is_alive())
+    }
+
+    fn balancer_mut(&mut self) -> Option<&mut Balancer> {
+        let mut all = self.balancers.iter_mut();
+        all.find(|balancer| balancer.is_alive())
+    }
+
+    /// The Cloud IP that is its own, or that leads here although nobody asks for it any more.
+    pub(super) fn own_ip(&self) -> Option<&CloudIp> {
+        let leads_here = |ip: &&CloudIp| self.held.contains(&ip.id);
+        let is_named = |ip: &&CloudIp| ip.name == self.name;
+        let mut all = self.cloud_ips.iter();
+        let here = all.clone().find(|ip| leads_here(ip) && is_named(ip));
+        let here = here.or_else(|| all.clone().find(leads_here));
+        here.or_else(|| all.find(is_named))
+    }
+
+    /// The names in the DNS that lead here, in the order of a Service's status.
+    pub(super) fn host_names(&self) -> impl Iterator<Item = &String> {
+        let ips = self.balancer().into_iter();
+        ips.flat_map(|balancer| &balancer.cloud_ips)
+            .flat_map(CloudIp::names)
+    }
+
+    /// What is marked, or would bear the mark.
+    fn said(&self, key: &str) -> Option<&str> {
+        marked(&self.groups.first()?.description, key)
+    }
+
+    fn group(&mut self, id: &str) -> Option<&mut Group> {
+        self.groups.iter_mut().find(|group| group.id == id)
+    }
+
+    fn policy(&mut self, id: &str) -> Option<&mut Policy> {
+        self.policies.iter_mut().find(|policy| policy.id == id)
+    }
+
+    fn rules(&mut self) -> impl Iterator<Item = &mut Rule> {
+        let policies = self.policies.iter_mut();
+        policies.flat_map(|policy| &mut policy.rules)
+    }
+
+    /// A Cloud IP is to lead to the load balancer of this identifier, or nowhere.
+    fn moves(&mut self, id: &str) {
+        let all = self.cloud_ips.iter_mut();
+        for ip in all.filter(|ip| ip.id == id) {
+            ip.is_moving = true;
+        }
+    }
+}
+
+fn name_of<'a>(name: &'a str, id: &'a str) -> &'a str {
+    if name.is_empty() { id } else { name }
+}
+
+fn of<'a>(all: &'a mut BTreeMap<String, Bundle>, name: &str, begun: Instant) -> &'a mut Bundle {
+    all.entry(name.to_owned())
+        .or_insert_with(|| Bundle::named(name, begun))
+}
+
+/// What an object shows of a load balancer, by the name of all that is its Service's.
+pub(super) fn holder_of(balancer: &Reference) -> String {
+    let plain = Balancer {
+        name: balancer.name.clone(),
+        ..Balancer::default()
+    };
+    name_of(plain.plain_name(), &balancer.id).to_owned()
+}
+
+impl Listed for Bundle {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.said(marks::SERVICE)
+    }
+
+    fn cluster(&self) -> Option<&str> {
+        self.said(marks::CLUSTER)
+    }
+
+    fn created(&self) -> Option<&str> {
+        None
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        let ips = self.cloud_ips.iter();
+        ips.flat_map(CloudIp::addresses).collect()
+    }
+
+    /// Something of it is on its way out, or emptied so that it can go.
+    fn is_changing(&self) -> bool {
+        let is_leaving = |balancer: &Balancer| balancer.is("deleting");
+        let is_emptied =
+            |group: &Group| self.emptied.contains(&group.id) && !group.servers.is_empty();
+        self.balancer().is_none() && self.balancers.iter().any(is_leaving)
+            || self.groups.iter().any(is_emptied)
+    }
+
+    fn is_made(&self) -> bool {
+        self.balancer().is_some()
+    }
+
+    fn is_shown_by(&self, service: &ServiceView) -> bool {
+        let mut ingress = service.ingress.iter();
+        let own: BTreeSet<&String> = self.cloud_ips.iter().flat_map(CloudIp::names).collect();
+        ingress.any(|shown| {
+            shown
+                .hostname
+                .as_ref()
+                .is_some_and(|name| own.contains(name))
+        })
+    }
+}
+
+impl provider::Observed for Bundle {
+    type Listed = Self;
+    type Step = Step;
+    type Member = NoMember;
+
+    fn listed(&self) -> &Self {
+        self
+    }
+
+    fn listed_mut(&mut self) -> &mut Self {
+        self
+    }
+
+    fn members(&self) -> impl Iterator<Item = (&str, &Part<NoMember>)> {
+        std::iter::empty()
+    }
+
+    /// No load balancer, no servers, and Cloud IPs at most that lead nowhere.
+    fn is_unused(&self) -> bool {
+        let has_servers = |group: &Group| !group.servers.is_empty();
+        self.balancers.is_empty() && self.held.is_empty() && !self.groups.iter().any(has_servers)
+    }
+
+    fn lacks_parts(&self) -> bool {
+        self.balancer().is_none() || self.groups.is_empty() || self.policies.is_empty()
+    }
+
+    fn cost(&self) -> usize {
+        usize::from(self.balancer().is_some_and(Balancer::has_https))
+    }
+
+    /// By its load balancers, or else by the servers of its groups. What has neither is worth something only
+    /// if it has a Cloud IP.
+    fn leads_to(&self, ports: &BTreeSet<u16>, members: &Members) -> bool {
+        let machines: BTreeSet<&str> = members.found.iter().map(|one| one.id.as_str()).collect();
+        let is_here = |servers: &BTreeSet<String>| {
+            let mut servers = servers.iter();
+            servers.any(|server| machines.contains(server.as_str()))
+        };
+        let mut listeners = self.balancers.iter().flat_map(|one| &one.listeners);
+        let nodes = self.balancers.iter().map(|balancer| &balancer.nodes);
+        let servers = nodes.chain(self.groups.iter().map(|group| &group.servers));
+        let mut servers = servers.filter(|servers| !servers.is_empty()).peekable();
+        if servers.peek().is_none() {
+            return self.balancers.is_empty() && self.cloud_ips.is_empty();
+        }
+        listeners.all(|listener| ports.contains(&listener.target)) && servers.any(is_here)
+    }
+
+    fn exclusives(&self) -> &BTreeSet<String> {
+        &self.held
+    }
+
+    fn loses(&mut self, id: &str) {
+        self.held.remove(id);
+        for balancer in &mut self.balancers {
+            balancer.cloud_ips.retain(|ip| ip.id != id);
+        }
+        let name = self.name.clone();
+        self.cloud_ips.retain(|ip| ip.id != id || ip.name == name);
+    }
+
+    fn created(step: &Step, _id: &str) -> Option<Self> {
+        match step {
+            Step::CreateGroup { name, .. } => Some(Self::named(name, Instant::now())),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
+        let id = made.to_owned();
+        match step {
+            Step::CreateGroup { name, description } => {
+                planned.push(id.clone());
+                self.groups.push(Group {
+                    id,
+                    name: name.clone(),
+                    description: description.clone(),
+                    servers: BTreeSet::new(),
+                });
+                self.settle();
+            }
+            Step::AddServers { group, servers } => {
+                if let Some(group) = group.id(planned).and_then(|id| self.group(id)) {
+                    group.servers.extend(servers.iter().cloned());
+                }
+            }
+            Step::RemoveServers { group, servers } => {
+                if let Some(group) = self.group(group) {
+                    group.servers.retain(|server| !servers.contains(server));
+                }
+            }
+            Step::CreatePolicy { name, group } => {
+                let group = group.id(planned).map(|id| Reference {
+                    id: id.to_owned(),
+                    name: name.clone(),
+                });
+                planned.push(id.clone());
+                self.policies.push(Policy {
+                    id,
+                    name: name.clone(),
+                    server_group: group,
+                    rules: Vec::new(),
+                });
+            }
+            Step::ApplyPolicy { policy, group } => {
+                let group = group.id(planned).map(|id| Reference {
+                    id: id.to_owned(),
+                    name: String::new(),
+                });
+                if let Some(policy) = self.policy(policy) {
+                    policy.server_group = group;
+                }
+            }
+            Step::CreateRule { policy, rule } => {
+                if let Some(policy) = policy.id(planned).and_then(|id| self.policy(id)) {
+                    let spec: RuleSpec = rule.clone();
+                    policy.rules.push(Rule { id, spec });
+                }
+            }
+            Step::ChangeRule { id, rule, .. } => {
+                for known in self.rules().filter(|known| known.id == *id) {
+                    known.spec = rule.clone();
+                }
+            }
+            Step::DeleteRule { id, .. } => {
+                for policy in &mut self.policies {
+                    policy.rules.retain(|rule| rule.id != *id);
+                }
+            }
+            Step::CreateCloudIp { name } => {
+                planned.push(id.clone());
+                self.cloud_ips.push(CloudIp {
+                    id,
+                    name: name.clone(),
+                    ..CloudIp::default()
+                });
+            }
+            Step::MapCloudIp { ip, .. } => {
+                if let Some(id) = ip.id(planned) {
+                    self.moves(id);
+                }
+            }
+            Step::UnmapCloudIp { ip, .. } => self.moves(&ip.id),
+            Step::DeleteCloudIp { ip } => self.cloud_ips.retain(|own| own.id != ip.id),
+            Step::CreateBalancer(new) => {
+                planned.push(id.clone());
+                self.balancers.push(new.as_it_is(id));
+                self.settle();
+            }
+            Step::ChangeBalancer { change, .. } => {
+                if let Some(balancer) = self.balancer_mut() {
+                    change.take(balancer);
+                }
+            }
+            Step::RemoveNodes { nodes, .. } => {
+                if let Some(balancer) = self.balancer_mut() {
+                    balancer.nodes.retain(|node| !nodes.contains(node));
+                }
+            }
+            // Removals look anew.
+            Step::EmptyGroup { .. }
+            | Step::DeleteBalancer { .. }
+            | Step::DeletePolicy { .. }
+            | Step::DeleteGroup { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a Service is to have.
+
+use std::collections::BTreeSet;
+
+use super::super::api::balancers::{HealthCheck, Listener};
+use super::super::api::cloud_ips::CloudIp;
+use super::super::api::firewall::RuleSpec;
+use super::bundle::{Bundle, mark};
+use super::options::{CloudIpWish, Options};
+use crate::cloud_provider::load_balancers::{self, LoadBalancerRequest};
+use crate::engine::members::Members;
+use crate::engine::pool::NoMember;
+use crate::engine::provider;
+
+/// Where the connections of load balancers come from.
+const BALANCERS: &str = "10.0.0.0/8";
+/// How many ports a firewall rule can have.
+const MOST_PORTS: usize = 15;
+
+/// A load balancer with all that goes with it, as it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Desired {
+    /// The name of all of it.
+    pub(super) name: String,
+    /// The text that marks it.
+    pub(super) mark: String,
+    /// The servers that get traffic.
+    pub(super) servers: BTreeSet<String>,
+    /// Whether all of them are known. If not, none is taken away.
+    pub(super) servers_are_complete: bool,
+    /// What the servers' firewall lets through.
+    pub(super) rules: Vec<RuleSpec>,
+    /// How connections are distributed.
+    pub(super) policy: Option<&'static str>,
+    /// One for each port.
+    pub(super) listeners: Vec<Listener>,
+    /// How servers are asked whether they are healthy.
+    pub(super) check: HealthCheck,
+    /// The domains of its certificate: those that are asked for, and the names of the Cloud IP once that is
+    /// looked up.
+    pub(super) domains: BTreeSet<String>,
+    /// Which Cloud IP is to lead to it.
+    pub(super) wish: CloudIpWish,
+    /// That one as it is, once it is looked up. `None`: there is none yet.
+    pub(super) chosen: Option<CloudIp>,
+    /// Its identifier, if the Service names it.
+    pub(super) exclusives: BTreeSet<String>,
+}
+
+impl Desired {
+    /// Whether clients speak HTTPS at some port.
+    pub(super) fn is_https(&self) -> bool {
+        self.listeners.iter().any(Listener::is_https)
+    }
+
+    /// The Cloud IP that is wanted, if it is among the Service's own things or leads to them.
+    pub(super) fn own_choice(&self, observed: Option<&Bundle>) -> Option<CloudIp> {
+        let bundle = observed?;
+        let found = match &self.wish {
+            CloudIpWish::Own => bundle.own_ip(),
+            wish => bundle.cloud_ips.iter().find(|ip| wish.is_met_by(ip)),
+        };
+        found.cloned()
+    }
+
+    /// The identifier of the Cloud IP, if the Service names it.
+    pub(super) fn asked(&self) -> Option<String> {
+        let named = self
+            .chosen
+            .as_ref()
+            .filter(|_| self.wish != CloudIpWish::Own);
+        named.map(|ip| ip.id.clone())
+    }
+}
+
+impl provider::Desired for Desired {
+    type Member = NoMember;
+    type Observed = Bundle;
+
+    fn pools(&mut self) -> impl Iterator<Item = &mut Vec<NoMember>> + Send {
+        std::iter::empty()
+    }
+
+    fn exclusives(&self) -> &BTreeSet<String> {
+        &self.exclusives
+    }
+
+    fn unmet_address(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What a Service is to have. `members`: the machines of its Nodes.
+pub(super) fn desired(
+    request: &LoadBalancerRequest,
+    options: &Options,
+    members: &Members,
+) -> Desired {
+    let service = &request.service;
+    let is_said = options.check.kind.is_some() || options.check.request.is_some();
+    let by_daemon = request.health.check(service).filter(|_| !is_said);
+    let health_port = service.health_check_node_port;
+    let ports = options.ports.iter().map(|(port, _)| port.node_port);
+    let ports = ports.chain(health_port);
+    let ports = ports.chain(by_daemon.iter().map(|check| check.port));
+    let known = members.found.iter().map(|machine| machine.id.clone());
+    let exclusives = match &options.cloud_ip {
+        CloudIpWish::Id(id) => [id.clone()].into(),
+        _ => BTreeSet::new(),
+    };
+    Desired {
+        name: options.name.clone(),
+        mark: mark(&service.uid, request.cluster.as_deref()),
+        servers: known.filter(|id| !id.is_empty()).collect(),
+        servers_are_complete: members.are_complete,
+        rules: rules(options, ports),
+        policy: options.policy,
+        listeners: listeners(options),
+        check: match by_daemon {
+            Some(load_balancers::HealthCheck { port, path }) => HealthCheck {
+                kind: "http".to_owned(),
+                port,
+                request: Some(path),
+                ..check(request, options)
+            },
+            None => check(request, options),
+        },
+        domains: options.domains.clone(),
+        wish: options.cloud_ip.clone(),
+        chosen: None,
+        exclusives,
+    }
+}
+
+/// As few as hold all ports; those of the Service come first, in its order.
+fn rules(options: &Options, ports: impl Iterator<Item = u16>) -> Vec<RuleSpec> {
+    let mut all: Vec<String> = Vec::new();
+    for port in ports.map(|port| port.to_string()) {
+        if !all.contains(&port) {
+            all.push(port);
+        }
+    }
+    let everybody = vec![BALANCERS.to_owned()];
+    let sources = match options.sources.is_empty() {
+        true => &everybody,
+        false => &options.sources,
+    };
+    let of = |source: &String| -> Vec<RuleSpec> {
+        let chunks = all.chunks(MOST_PORTS);
+        let rule = |ports: &[String]| RuleSpec {
+            protocol: "tcp".to_owned(),
+            source: source.clone(),
+            destination_port: ports.join(","),
+            description: options.name.clone(),
+        };
+        chunks.map(rule).collect()
+    };
+    sources.iter().flat_map(of).collect()
+}
+
+fn listeners(options: &Options) -> Vec<Listener> {
+    let ports = options.ports.iter();
+    let listener = ports.map(|(port, protocol)| Listener {
+        protocol: (*protocol).to_owned(),
+        port: port.port,
+        target: port.node_port,
+        timeout: options.idle_timeout,
+        proxy_protocol: options.proxy_protocol.map(ToOwned::to_owned),
+    });
+    listener.collect()
+}
+
+fn check(request: &LoadBalancerRequest, options: &Options) -> HealthCheck {
+    let service = &request.service;
+    let local = service.health_check_node_port.filter(|_| service.is_local);
+    let first = options.ports.first();
+    let is_tcp = first.is_some_and(|(_, protocol)| *protocol == "tcp");
+    let otherwise = if is_tcp && local.is_none() {
+        "tcp"
+    } else {
+        "http"
+    };
+    let kind = options.check.kind.unwrap_or(otherwise);
+    let path = match (kind, &options.check.request) {
+        ("tcp", _) => Some("/"),
+        (_, Some(path)) => Some(path.as_str()).filter(|path| !path.is_empty()),
+        (_, None) => Some("/healthz"),
+    };
+    let port = local.or(first.map(|(port, _)| port.node_port));
+    HealthCheck {
+        kind: kind.to_owned(),
+        port: port.unwrap_or(80),
+        request: path.map(ToOwned::to_owned),
+        interval: options.check.interval,
+        timeout: options.check.timeout,
+        threshold_up: options.check.threshold_up,
+        threshold_down: options.check.threshold_down,
+    }
+}
+
+#[cfg(test)]
+mod tests;

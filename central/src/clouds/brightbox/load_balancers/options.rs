@@ -1,0 +1,291 @@
+//! What a Service asks of its load balancer, in annotations and elsewhere.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use crate::cloud_provider::annotations::Annotation;
+use crate::clouds::brightbox::annotations as keys;
+use crate::clouds::brightbox::api::cloud_ips::CloudIp;
+use crate::engine::annotations::Reader;
+use crate::engine::service_spec::Port;
+use crate::views::service_view::ServiceView;
+
+/// The milliseconds that a connection may be without traffic, as the API takes them.
+const IDLE_TIMEOUT: (u32, u32) = (5_000, 86_400_000);
+const HTTPS_PORT: u16 = 443;
+
+/// All that is asked for. What is `None` is left to the cloud.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// The name of all that is the Service's.
+    pub(super) name: String,
+    /// The Service's ports, in order, each with the protocol of its listener.
+    pub(super) ports: Vec<(Port, &'static str)>,
+    /// How connections are distributed.
+    pub(super) policy: Option<&'static str>,
+    /// Milliseconds.
+    pub(super) idle_timeout: Option<u32>,
+    /// The PROXY protocol towards the Nodes.
+    pub(super) proxy_protocol: Option<&'static str>,
+    /// The domains of the certificate besides the names of the Cloud IP.
+    pub(super) domains: BTreeSet<String>,
+    /// The Cloud IP that leads to it.
+    pub(super) cloud_ip: CloudIpWish,
+    /// How Nodes are asked whether they are healthy.
+    pub(super) check: CheckOptions,
+    /// Who may connect; none: everybody.
+    pub(super) sources: Vec<String>,
+}
+
+/// What is asked of health checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CheckOptions {
+    /// `tcp` or `http`.
+    pub(super) kind: Option<&'static str>,
+    /// The path; empty: none is said.
+    pub(super) request: Option<String>,
+    /// Milliseconds between two questions.
+    pub(super) interval: Option<u32>,
+    /// Milliseconds that an answer may take.
+    pub(super) timeout: Option<u32>,
+    /// Good answers in a row that make a Node healthy.
+    pub(super) threshold_up: Option<u32>,
+    /// Bad answers in a row that make it unhealthy.
+    pub(super) threshold_down: Option<u32>,
+}
+
+/// Which Cloud IP is to lead to a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CloudIpWish {
+    /// One of its own.
+    Own,
+    /// The one of this identifier.
+    Id(String),
+    /// The one with this address.
+    Address(IpAddr),
+}
+
+impl CloudIpWish {
+    /// What a Service asks for; its own where that cannot be understood.
+    pub(super) fn of(service: &ServiceView) -> Self {
+        Self::read(&mut Reader::new(service))
+    }
+
+    /// Whether it names this one.
+    pub(super) fn is_met_by(&self, ip: &CloudIp) -> bool {
+        match self {
+            Self::Own => false,
+            Self::Id(id) => ip.id == *id,
+            Self::Address(address) => ip.addresses().any(|own| own == *address),
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let key = &keys::CLOUD_IP;
+        let address = reader.service.load_balancer_ip.clone();
+        match (reader.value(key), address) {
+            (None, None) => Self::Own,
+            (Some(text), Some(_)) => {
+                let remedy = "stands beside spec.loadBalancerIP; keep one of them";
+                reader.fault_in(key, text, remedy);
+                Self::Own
+            }
+            (Some(text), None) if is_cloud_ip(text) => Self::Id(text.to_owned()),
+            (Some(text), None) => {
+                let remedy = "is the identifier of no Cloud IP; write it like cip-vsalc";
+                reader.fault_in(key, text, remedy);
+                Self::Own
+            }
+            (None, Some(text)) => match text.trim().parse() {
+                Ok(address) => Self::Address(address),
+                Err(_) => {
+                    let remedy = "is no address; write that of a Cloud IP, like 192.0.2.1";
+                    reader.fault("spec.loadBalancerIP".to_owned(), &text, remedy);
+                    Self::Own
+                }
+            },
+        }
+    }
+}
+
+fn is_cloud_ip(text: &str) -> bool {
+    let is_usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let rest = text.strip_prefix("cip-");
+    rest.is_some_and(|rest| rest.len() >= 5 && rest.chars().all(is_usual))
+}
+
+impl Options {
+    /// Reads everything that a Service asks for; `name`: of all that is its own.
+    pub(super) fn read(reader: &mut Reader<'_>, name: String) -> Self {
+        if reader.service.wants_session_affinity {
+            let remedy = format!(
+                "is not known to load balancers of Brightbox; write None, and source-address in annotation {} for the same \
+                 effect",
+                keys::POLICY.key
+            );
+            reader.fault("spec.sessionAffinity".to_owned(), "ClientIP", remedy);
+        }
+        if reader.service.ports.is_empty() {
+            let remedy = "has none; write one at least";
+            reader.fault("spec.ports".to_owned(), "", remedy);
+        }
+        let ports = reader.ports("Brightbox", &["TCP"]);
+        let protocol = reader.word(&keys::PROTOCOL).unwrap_or("http");
+        let ssl_ports = ssl_ports(reader, protocol);
+        let domains = domains(reader, protocol);
+        if let Some(text) = reader.value(&keys::BUFFER_SIZE) {
+            let what = "has no effect: load balancers have no such size any more; take it off";
+            reader.question(&keys::BUFFER_SIZE, text, what);
+        }
+        let listened = |port: Port| {
+            let number = port.port.to_string();
+            let names = [Some(&number), port.name.as_ref()];
+            let is_listed = names
+                .into_iter()
+                .flatten()
+                .any(|name| ssl_ports.contains(name));
+            let is_https = protocol != "tcp" && (port.port == HTTPS_PORT || is_listed);
+            (port, if is_https { "https" } else { protocol })
+        };
+        Self {
+            name,
+            ports: ports.into_iter().map(listened).collect(),
+            policy: reader.word(&keys::POLICY),
+            idle_timeout: idle_timeout(reader),
+            proxy_protocol: reader.word(&keys::PROXY_PROTOCOL),
+            domains,
+            cloud_ip: CloudIpWish::read(reader),
+            check: CheckOptions::read(reader),
+            sources: reader.source_ranges(),
+        }
+    }
+}
+
+impl CheckOptions {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        Self {
+            kind: reader.word(&keys::CHECK_PROTOCOL),
+            request: request(reader),
+            interval: number(
+                reader,
+                first(reader, &keys::CHECK_INTERVAL, &keys::AWS_INTERVAL),
+            ),
+            timeout: number(reader, &keys::CHECK_TIMEOUT),
+            threshold_up: number(reader, &keys::HEALTHY),
+            threshold_down: number(reader, &keys::UNHEALTHY),
+        }
+    }
+}
+
+/// The first of two annotations, unless only the second is there.
+fn first<'a>(reader: &Reader<'_>, new: &'a Annotation, old: &'a Annotation) -> &'a Annotation {
+    match reader.value(new) {
+        Some(_) => new,
+        None => old,
+    }
+}
+
+/// A number of 32 bits without a sign; 0 says nothing.
+fn number(reader: &mut Reader<'_>, key: &Annotation) -> Option<u32> {
+    let text = reader.value(key)?;
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<u32>() {
+        Ok(number) if is_plain => Some(number).filter(|number| *number > 0),
+        _ => {
+            let remedy = format!("is no number from 0 to {}; write one", u32::MAX);
+            reader.fault_in(key, text, remedy);
+            None
+        }
+    }
+}
+
+fn idle_timeout(reader: &mut Reader<'_>) -> Option<u32> {
+    let key = first(reader, &keys::IDLE_TIMEOUT, &keys::OLD_IDLE_TIMEOUT);
+    let (least, most) = IDLE_TIMEOUT;
+    let milliseconds = number(reader, key)?;
+    if !(least..=most).contains(&milliseconds) {
+        let remedy = format!("is no number from {least} to {most}; write one, like 50000");
+        reader.fault_in(key, &milliseconds.to_string(), remedy);
+    }
+    Some(milliseconds)
+}
+
+fn request(reader: &mut Reader<'_>) -> Option<String> {
+    let key = &keys::CHECK_REQUEST;
+    let text = reader.value(key)?;
+    let is_wrong = |c: char| ['?', '#', '%'].contains(&c) || c.is_control();
+    if !text.is_empty() && (!text.starts_with('/') || text.contains(is_wrong)) {
+        let remedy = "is no path; write it like /healthz, without ?, # and %";
+        reader.fault_in(key, text, remedy);
+    }
+    Some(text.to_owned())
+}
+
+/// What stands in a list, without the spaces around it.
+fn list(text: &str) -> impl Iterator<Item = String> {
+    let parts = text.split(',').map(|part| part.trim().to_owned());
+    parts.filter(|part| !part.is_empty())
+}
+
+/// The numbers and names of ports with HTTPS besides 443.
+fn ssl_ports(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
+    let key = &keys::SSL_PORTS;
+    let Some(text) = reader.value(key) else {
+        return BTreeSet::new();
+    };
+    if protocol == "tcp" {
+        reader.fault_in(key, text, without_https());
+    } else if reader.value(&keys::SSL_DOMAINS).is_none() {
+        let remedy = format!(
+            "needs the annotation {} too; write it",
+            keys::SSL_DOMAINS.key
+        );
+        reader.fault_in(key, text, remedy);
+    }
+    needs_443(reader, key, text, protocol);
+    let ports: BTreeSet<String> = list(text).filter(|port| port != "*").collect();
+    let service = reader.service;
+    let is_known = |listed: &&String| {
+        let mut ports = service.ports.iter();
+        ports.any(|port| port.name.as_ref() == Some(listed) || port.port.to_string() == **listed)
+    };
+    if let Some(strange) = ports.iter().find(|port| !is_known(port)) {
+        let what = format!("names {strange}, which is no port of the Service; correct it");
+        reader.question(key, text, &what);
+    }
+    ports
+}
+
+fn domains(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
+    let key = &keys::SSL_DOMAINS;
+    let Some(text) = reader.value(key) else {
+        return BTreeSet::new();
+    };
+    if protocol == "tcp" {
+        reader.fault_in(key, text, without_https());
+    }
+    if reader.value(&keys::SSL_PORTS).is_none() {
+        needs_443(reader, key, text, protocol);
+    }
+    list(text).collect()
+}
+
+fn without_https() -> String {
+    let key = keys::PROTOCOL.key;
+    format!("is of no use with {key}: tcp; take it off, or write http there")
+}
+
+/// Without port 443 nothing is HTTPS by itself, as the Go controller sees it.
+fn needs_443(reader: &mut Reader<'_>, key: &Annotation, text: &str, protocol: &str) {
+    let mut ports = reader.service.ports.iter();
+    if protocol == "http" && !ports.any(|port| port.port == HTTPS_PORT) {
+        let remedy = format!(
+            "needs a port 443 of the Service, or {}: https; add one of them, or take it off",
+            keys::PROTOCOL.key
+        );
+        reader.fault_in(key, text, remedy);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,109 @@
+//! From what is to what should be, without a moment in which a port that stays is not served.
+//!
+//! The servers' firewall lets new ports and servers in before the load balancer sends anything there, and shuts
+//! out what is old after that. A Cloud IP is given up once another one leads here.
+
+mod balancer;
+mod cloud_ips;
+mod firewall;
+
+use mooring_common::engine::Plan;
+
+use super::super::api::balancers::Balancer;
+use super::super::api::cloud_ips::CloudIp;
+use super::bundle::Bundle;
+use super::desired::Desired;
+use super::step::Step;
+use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::engine::provider::Unready;
+use crate::engine::step::PoolRef;
+
+/// What a plan makes, counted.
+#[derive(Debug, Default)]
+struct Made(usize);
+
+impl Made {
+    /// One more.
+    fn next(&mut self) -> PoolRef {
+        self.0 += 1;
+        PoolRef::Planned(self.0 - 1)
+    }
+}
+
+/// The steps in order.
+///
+/// # Errors
+/// [`ReconcileError::Refused`] if it cannot be done: why.
+pub(super) fn plan(
+    desired: &Desired,
+    observed: Option<&Bundle>,
+) -> Result<Plan<Step>, ReconcileError> {
+    let dead = observed.into_iter().flat_map(|bundle| &bundle.balancers);
+    let mut dead = dead.filter(|balancer| !balancer.is_alive()).peekable();
+    let alive = observed.and_then(Bundle::balancer);
+    if alive.is_none() && dead.peek().is_some() {
+        // Its Cloud IP is free once it is gone.
+        return Ok(dead.filter(|one| one.is("failed")).map(deleted).collect());
+    }
+    let mut made = Made::default();
+    let group = firewall::group(desired, observed, &mut made);
+    let firewall = firewall::steps(desired, observed, &group.reference, &mut made)?;
+    let mut steps = group.first;
+    steps.extend(firewall.first);
+    let ip = cloud_ips::own(desired, observed, &mut made)?;
+    steps.extend(ip.first);
+    let new = balancer::steps(desired, observed, &mut made);
+    steps.extend(new.steps);
+    if let Some(balancer) = new.reference {
+        steps.extend(cloud_ips::mapped(desired, ip.reference, balancer, alive));
+    }
+    steps.extend(cloud_ips::unneeded(desired, observed));
+    steps.extend(firewall.last);
+    steps.extend(group.last);
+    let surplus = observed.into_iter().flat_map(|bundle| &bundle.balancers);
+    let surplus = surplus.filter(|one| alive.is_some_and(|alive| alive.id != one.id));
+    steps.extend(surplus.filter(|one| !one.is("deleting")).map(deleted));
+    Ok(steps.into_iter().collect())
+}
+
+fn deleted(balancer: &Balancer) -> Step {
+    Step::DeleteBalancer {
+        id: balancer.id.clone(),
+        name: balancer.plain_name().to_owned(),
+    }
+}
+
+/// What the Service has to wait for before its status says anything new.
+pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
+    let wait = |what: &str| Some(Unready::Wait(what.to_owned()));
+    let Some(balancer) = observed.balancer() else {
+        return wait("the load balancer is not there yet");
+    };
+    let chosen = desired.chosen.as_ref().or_else(|| observed.own_ip());
+    let leads_here = |ip: &&CloudIp| balancer.cloud_ips.iter().any(|here| here.id == ip.id);
+    let Some(chosen) = chosen.filter(leads_here) else {
+        return wait("Brightbox is mapping the Cloud IP to the load balancer");
+    };
+    if cloud_ips::are_left(observed, chosen) {
+        return wait("Brightbox is unmapping the former Cloud IP");
+    }
+    if !desired.is_https() {
+        return None;
+    }
+    let mut domains = balancer.domains().filter(|domain| domain.status != "valid");
+    let domain = domains.next()?;
+    let name = &domain.identifier;
+    if ["", "validating", "pending", "processing"].contains(&domain.status.as_str()) {
+        return wait(&format!("the domain {name} is being validated"));
+    }
+    let words = domain.last_message.as_deref().unwrap_or_default();
+    Some(Unready::Refused(format!(
+        "the domain {name} of the certificate is {}: {words}; see that it leads to the Cloud IP {}, or take it \
+         out of the annotation",
+        domain.status,
+        chosen.shown()
+    )))
+}
+
+#[cfg(test)]
+mod tests;

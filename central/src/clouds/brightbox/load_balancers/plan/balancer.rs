@@ -1,0 +1,185 @@
+//! The load balancer itself: what of it differs, all in one request.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mooring_common::engine::Impact;
+
+use super::super::super::api::balancers::{Balancer, HealthCheck, Listener};
+use super::super::bundle::Bundle;
+use super::super::desired::Desired;
+use super::super::model::{BalancerChange, NewBalancer};
+use super::super::step::Step;
+use super::Made;
+use crate::engine::provider::Listed as _;
+use crate::engine::step::PoolRef;
+
+/// What the cloud has where nothing is said: milliseconds, answers, and a policy.
+const IDLE_TIMEOUT: u32 = 50_000;
+const INTERVAL: u32 = 5_000;
+const THRESHOLD: u32 = 3;
+const POLICY: &str = "least-connections";
+
+/// What is done, and how the load balancer is referred to. `None`: there will be none yet.
+pub(super) struct BalancerSteps {
+    pub(super) reference: Option<PoolRef>,
+    pub(super) steps: Vec<Step>,
+}
+
+pub(super) fn steps(
+    desired: &Desired,
+    observed: Option<&Bundle>,
+    made: &mut Made,
+) -> BalancerSteps {
+    let there = observed.and_then(|bundle| bundle.balancer().map(|there| (bundle, there)));
+    if let Some((bundle, balancer)) = there {
+        return BalancerSteps {
+            reference: Some(PoolRef::Known(balancer.id.clone())),
+            steps: changes(desired, balancer, bundle.owner().is_some()),
+        };
+    }
+    // The names of the Cloud IP belong to the certificate.
+    if desired.is_https() && desired.chosen.is_none() {
+        return BalancerSteps {
+            reference: None,
+            steps: Vec::new(),
+        };
+    }
+    let new = NewBalancer {
+        name: desired.name.clone(),
+        all: BalancerChange {
+            nodes: Some(desired.servers.clone()).filter(|servers| !servers.is_empty()),
+            policy: desired.policy.map(ToOwned::to_owned),
+            listeners: Some(desired.listeners.clone()),
+            healthcheck: Some(desired.check.clone()),
+            domains: desired.is_https().then(|| desired.domains.clone()),
+            https_redirect: Some(desired.is_https()),
+        },
+    };
+    BalancerSteps {
+        reference: Some(made.next()),
+        steps: vec![Step::CreateBalancer(Box::new(new))],
+    }
+}
+
+/// `is_ours`: whether central has made it, so that what nobody asks for is as the cloud makes it. Of one that
+/// the Go controller has made, that stays as somebody may have set it.
+fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
+    let mut nodes = desired.servers.clone();
+    if !desired.servers_are_complete {
+        nodes.extend(balancer.nodes.iter().cloned());
+    }
+    let listeners = filled_listeners(desired, balancer, is_ours);
+    let check = filled_check(desired, &balancer.healthcheck, is_ours);
+    let policy = desired.policy.or(is_ours.then_some(POLICY));
+    let policy = policy.filter(|policy| differs(&balancer.policy.as_deref(), &Some(*policy)));
+    let domains = match desired.is_https() {
+        true => desired.domains.clone(),
+        false => BTreeSet::new(),
+    };
+    let actual: BTreeSet<String> = balancer
+        .domains()
+        .map(|one| one.identifier.clone())
+        .collect();
+    let is_https = Some(desired.is_https());
+    let empties = nodes.is_empty() && !balancer.nodes.is_empty();
+    let change = BalancerChange {
+        policy: policy.map(ToOwned::to_owned),
+        healthcheck: Some(check).filter(|check| !is_same_check(check, &balancer.healthcheck)),
+        domains: Some(domains).filter(|domains| *domains != actual),
+        https_redirect: is_https.filter(|_| differs(&balancer.https_redirect, &is_https)),
+        nodes: Some(nodes).filter(|nodes| *nodes != balancer.nodes && !empties),
+        listeners: Some(listeners).filter(|all| !are_same_listeners(all, &balancer.listeners)),
+    };
+    let impact = cuts(&change, balancer);
+    let id = balancer.id.clone();
+    let changed = (!change.is_empty()).then(|| Step::ChangeBalancer {
+        id: id.clone(),
+        change: Box::new(change),
+        impact,
+    });
+    // A change cannot say that there are none.
+    let emptied = empties.then(|| Step::RemoveNodes {
+        id,
+        nodes: balancer.nodes.clone(),
+    });
+    changed.into_iter().chain(emptied).collect()
+}
+
+/// Whether both say something, and not the same.
+fn differs<T: PartialEq>(actual: &Option<T>, wanted: &Option<T>) -> bool {
+    actual.is_some() && wanted.is_some() && actual != wanted
+}
+
+/// With what is there where nothing is said.
+fn filled_listeners(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Listener> {
+    let actual = by_port(&balancer.listeners);
+    let filled = desired.listeners.iter().map(|wanted| {
+        let there = actual.get(&wanted.port).and_then(|there| there.timeout);
+        let otherwise = there.map(|there| if is_ours { IDLE_TIMEOUT } else { there });
+        Listener {
+            timeout: wanted.timeout.or(otherwise),
+            ..wanted.clone()
+        }
+    });
+    filled.collect()
+}
+
+fn by_port(listeners: &[Listener]) -> BTreeMap<u16, &Listener> {
+    listeners.iter().map(|one| (one.port, one)).collect()
+}
+
+fn are_same_listeners(wanted: &[Listener], actual: &[Listener]) -> bool {
+    let (wanted, actual) = (by_port(wanted), by_port(actual));
+    let is_same = |one: &Listener, other: &Listener| {
+        one.protocol == other.protocol
+            && one.target == other.target
+            && one.proxy_protocol == other.proxy_protocol
+            && !differs(&one.timeout, &other.timeout)
+    };
+    wanted.len() == actual.len()
+        && wanted.iter().all(|(port, wanted)| {
+            let there = actual.get(port);
+            there.is_some_and(|there| is_same(wanted, there))
+        })
+}
+
+fn filled_check(desired: &Desired, actual: &HealthCheck, is_ours: bool) -> HealthCheck {
+    let wanted = &desired.check;
+    let number = |wanted: Option<u32>, actual: Option<u32>, default: u32| {
+        let otherwise = actual.map(|actual| if is_ours { default } else { actual });
+        wanted.or(otherwise)
+    };
+    HealthCheck {
+        interval: number(wanted.interval, actual.interval, INTERVAL),
+        timeout: number(wanted.timeout, actual.timeout, INTERVAL),
+        threshold_up: number(wanted.threshold_up, actual.threshold_up, THRESHOLD),
+        threshold_down: number(wanted.threshold_down, actual.threshold_down, THRESHOLD),
+        ..wanted.clone()
+    }
+}
+
+fn is_same_check(wanted: &HealthCheck, actual: &HealthCheck) -> bool {
+    wanted.kind == actual.kind
+        && wanted.port == actual.port
+        && !differs(&wanted.request, &actual.request)
+        && !differs(&wanted.interval, &actual.interval)
+        && !differs(&wanted.timeout, &actual.timeout)
+        && !differs(&wanted.threshold_up, &actual.threshold_up)
+        && !differs(&wanted.threshold_down, &actual.threshold_down)
+}
+
+/// Connections end where the protocol of a port that stays changes.
+fn cuts(change: &BalancerChange, balancer: &Balancer) -> Impact {
+    let actual = by_port(&balancer.listeners);
+    let mut wanted = change.listeners.iter().flatten();
+    let is_cut = wanted.any(|wanted| {
+        actual.get(&wanted.port).is_some_and(|there| {
+            there.protocol != wanted.protocol || there.proxy_protocol != wanted.proxy_protocol
+        })
+    });
+    if is_cut {
+        Impact::Considerable
+    } else {
+        Impact::None
+    }
+}

@@ -1,0 +1,113 @@
+//! Which Cloud IP leads to a load balancer.
+
+use super::super::super::api::balancers::Balancer;
+use super::super::super::api::cloud_ips::CloudIp;
+use super::super::bundle::Bundle;
+use super::super::desired::Desired;
+use super::super::step::Step;
+use super::Made;
+use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::clouds::brightbox::annotations as keys;
+use crate::engine::step::PoolRef;
+
+/// The Cloud IP, which may have to be made.
+pub(super) struct OwnIp {
+    pub(super) reference: PoolRef,
+    pub(super) first: Vec<Step>,
+}
+
+/// The one that is chosen, or a new one.
+///
+/// # Errors
+/// [`ReconcileError::Refused`] if the Service's own leads elsewhere.
+pub(super) fn own(
+    desired: &Desired,
+    observed: Option<&Bundle>,
+    made: &mut Made,
+) -> Result<OwnIp, ReconcileError> {
+    if let Some(chosen) = &desired.chosen {
+        return Ok(OwnIp {
+            reference: PoolRef::Known(chosen.id.clone()),
+            first: Vec::new(),
+        });
+    }
+    let taken = observed.and_then(|bundle| bundle.taken.first());
+    if let Some(taken) = taken {
+        return Err(ReconcileError::Refused(format!(
+            "the Cloud IP {} has the name of this Service, and leads to {}; unmap it there, or give it another \
+             name, so that the Service gets a new one, or name one in the annotation {}",
+            taken.shown(),
+            taken.target().unwrap_or_default(),
+            keys::CLOUD_IP.key
+        )));
+    }
+    Ok(OwnIp {
+        reference: made.next(),
+        first: vec![Step::CreateCloudIp {
+            name: desired.name.clone(),
+        }],
+    })
+}
+
+/// Lets the one of this reference lead to the load balancer. What it leads to until now has been permitted to
+/// lose it, or is a load balancer of the Service that serves no more.
+pub(super) fn mapped(
+    desired: &Desired,
+    ip: PoolRef,
+    balancer: PoolRef,
+    alive: Option<&Balancer>,
+) -> Option<Step> {
+    let asked = desired.asked();
+    let chosen = desired.chosen.as_ref();
+    if chosen.is_some_and(|ip| ip.is_moving) {
+        return None;
+    }
+    match chosen.and_then(CloudIp::target) {
+        Some(target) if alive.is_some_and(|alive| alive.id == target) => None,
+        Some(_) => chosen.map(|ip| Step::UnmapCloudIp {
+            ip: ip.clone(),
+            asked,
+        }),
+        None => Some(Step::MapCloudIp {
+            ip,
+            balancer,
+            asked,
+        }),
+    }
+}
+
+/// What leads here besides, and what was the Service's own, once the chosen one leads here.
+pub(super) fn unneeded(desired: &Desired, observed: Option<&Bundle>) -> Vec<Step> {
+    let chosen = desired.chosen.as_ref();
+    let Some((bundle, chosen)) = observed.zip(chosen) else {
+        return Vec::new();
+    };
+    if !leads_here(bundle, chosen) {
+        return Vec::new();
+    }
+    let others = bundle.cloud_ips.iter().filter(|ip| ip.id != chosen.id);
+    let at_rest = others.filter(|ip| !ip.is_moving);
+    at_rest
+        .filter_map(|ip| match ip.target() {
+            Some(_) => Some(Step::UnmapCloudIp {
+                ip: ip.clone(),
+                asked: None,
+            }),
+            None => is_own(desired, ip).then(|| Step::DeleteCloudIp { ip: ip.clone() }),
+        })
+        .collect()
+}
+
+fn is_own(desired: &Desired, ip: &CloudIp) -> bool {
+    ip.name == desired.name
+}
+
+fn leads_here(bundle: &Bundle, ip: &CloudIp) -> bool {
+    let mut balancer = bundle.balancer().into_iter();
+    balancer.any(|balancer| balancer.cloud_ips.iter().any(|here| here.id == ip.id))
+}
+
+/// Whether others than this one are still to go.
+pub(super) fn are_left(bundle: &Bundle, chosen: &CloudIp) -> bool {
+    bundle.cloud_ips.iter().any(|ip| ip.id != chosen.id)
+}
