@@ -37,7 +37,7 @@ lane wire
     SUITE_BY_SUITE=1 run --test wire
     # What follows in this lane does so that all lanes end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
-    RUST_TEST_THREADS=4 run --test phoenixnap --test linode
+    RUST_TEST_THREADS=4 run --test phoenixnap --test linode --test brightbox
 } &
 wire=$!
 

@@ -1,5 +1,6 @@
 //! Simulated clouds whose load balancers are swept and measured: what both need of them.
 
+pub(crate) mod brightbox;
 pub(crate) mod cloudscale;
 pub(crate) mod linode;
 

@@ -3,15 +3,17 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`mod@bench`] | what all benches share |
+//! | [`bench_brightbox`] | what `make bench-brightbox` measures: load balancers of Brightbox |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
 //! | [`bench_linode`] | what `make bench-linode` measures: NodeBalancers |
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
 //! | [`bench_nodes`] | what `make bench-nodes` measures: thousands of Nodes |
 //! | [`bench_phoenixnap`] | what `make bench-phoenixnap` measures: addresses of Services at PhoenixNAP |
-//! | [`sweep`] | what `make sweep-cloudscale` and `make sweep-linode` do: something goes wrong at each single call |
+//! | [`sweep`] | what `make sweep-cloudscale`, `make sweep-linode` and `make sweep-brightbox` do: something goes wrong at each single call |
 
 pub mod bench;
+pub mod bench_brightbox;
 pub mod bench_cloudscale;
 pub mod bench_failover;
 pub mod bench_linode;

@@ -21,6 +21,7 @@
 //! | say how it behaves | [`behave`](Brightbox::behave), [`faults`](Brightbox::faults), [`kill_switch`](Brightbox::kill_switch), [`set_down`](Brightbox::set_down) |
 //! | let time pass | [`advance`](Brightbox::advance) |
 //! | ask what was asked | [`calls`](Brightbox::calls) |
+//! | ask what was served | [`traffic`](Brightbox::traffic), [`outages`](Brightbox::outages) |
 
 mod answers;
 mod api;
@@ -38,6 +39,7 @@ mod snapshot;
 mod state;
 mod strict;
 mod tokens;
+mod traffic;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +48,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
+pub use crate::traffic::{Lack, Moment, Outage, Traffic};
 pub use behaviour::Behaviour;
 pub use kind::Kind;
 pub use machine::Machine;

@@ -137,6 +137,12 @@ impl History {
         }
     }
 
+    /// What the load balancer of this ID served last.
+    pub(crate) fn now(&self, id: &str) -> Option<&Served> {
+        let (_, traffic) = self.0.get(id)?;
+        traffic.moments.last().map(|moment| &moment.served)
+    }
+
     /// What the load balancer of this name, or of this ID, served; by its last name if it is gone.
     pub(crate) fn of(&self, name: &str) -> Option<Traffic> {
         let by_name = || self.0.values().find(|(known, _)| known == name);

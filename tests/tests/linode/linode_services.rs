@@ -38,8 +38,12 @@ mod forwarding_nodes;
 mod plan;
 #[path = "../service_scenarios/plan_command.rs"]
 mod plan_command;
+#[path = "../service_scenarios/source_ranges.rs"]
+mod source_ranges;
 #[path = "../service_scenarios/status.rs"]
 mod status;
+#[path = "../service_scenarios/udp.rs"]
+mod udp;
 
 use std::time::Instant;
 

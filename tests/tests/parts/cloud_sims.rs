@@ -4,6 +4,7 @@ mod all;
 mod brightbox;
 mod brightbox_go;
 mod brightbox_tokens;
+mod brightbox_traffic;
 mod client;
 mod cloudscale;
 mod configs_strict;

@@ -4,6 +4,7 @@ use mooring_common::names::reasons;
 use mooring_test_support::wait::eventually;
 use serde_json::json;
 
+use super::cloud::SuiteCloud;
 use super::cluster::{AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, has_finalizer, ingress};
 
 #[tokio::test]
@@ -21,7 +22,10 @@ async fn sv_35_a_load_balancer_that_was_deleted_by_hand_comes_back() {
         AFTER_RETRIES,
         async || {
             let status = ingress(&cluster.get("web").await);
-            cluster.balancer(&service).is_some() && status != before && !status.is_empty()
+            let is_as_before = status == before;
+            cluster.balancer(&service).is_some()
+                && !status.is_empty()
+                && is_as_before == SuiteCloud::KEEPS_ADDRESS
         },
     )
     .await;

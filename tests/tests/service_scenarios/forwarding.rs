@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use mooring_cloud_sim::{Calls, When};
+use mooring_cloud_sim::{Call, Calls, When};
 use serde_json::{Value, json};
 
 pub(crate) use super::cluster::facts::ports;
@@ -21,6 +21,21 @@ pub(crate) trait ForwardingCloud: LoadBalancerCloud {
 
     /// How many steps it takes at least to make a load balancer for one port and two Nodes.
     const STEPS: usize;
+
+    /// How many requests it takes to add a member.
+    const WRITES_FOR_A_MEMBER: usize = 1;
+
+    /// How many members a request adds that adds some.
+    fn members_in(_call: &Call) -> usize {
+        1
+    }
+
+    /// In how many rounds these members were added: there is a longer pause in between.
+    fn rounds(added: &Calls) -> usize {
+        const PAUSE: Duration = Duration::from_millis(800);
+        let pauses = added.windows(2).filter(|w| w[1].at - w[0].at > PAUSE);
+        pauses.count() + 1
+    }
 
     /// Every answer comes so much later.
     fn set_latency(&self, latency: Duration);

@@ -62,29 +62,6 @@ async fn sv_09_members_follow_the_node_port() {
 }
 
 #[tokio::test]
-async fn sv_11_rules_follow_the_source_ranges_and_none_means_open() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
-    let service = cluster.provide("web").await;
-    for ranges in [
-        vec!["10.0.0.0/8", "192.0.2.0/24"],
-        vec!["192.0.2.0/24"],
-        vec![],
-    ] {
-        cluster
-            .respecify("web", json!({ "loadBalancerSourceRanges": ranges }))
-            .await;
-        let wanted: BTreeSet<String> = ranges.iter().map(ToString::to_string).collect();
-        cluster
-            .balanced(&service, &format!("open to {wanted:?}"), |balancer| {
-                balancer.sources == wanted
-            })
-            .await;
-    }
-    cluster.finish().await;
-}
-
-#[tokio::test]
 async fn sv_14_a_changed_annotation_is_taken_up() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
@@ -174,19 +151,5 @@ async fn what_was_changed_by_hand_is_repaired() {
         1
     );
     cluster.serves("web", &[1, 2]).await;
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn sv_21_tcp_and_udp_on_one_port_number_have_both_listeners() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
-    let service = ServiceBuilder::load_balancer(&cluster.namespace, "dns");
-    let service = service.port(53, 5353).port_of("UDP", 53, 5353);
-    cluster.make(service).await;
-    cluster.provided("dns").await;
-    let balancer = cluster.serves("dns", &[1, 2]).await;
-    let listeners: Vec<_> = balancer.served.keys().collect();
-    assert_eq!(listeners, ["tcp/53", "udp/53"]);
     cluster.finish().await;
 }

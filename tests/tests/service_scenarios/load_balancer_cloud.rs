@@ -46,6 +46,9 @@ pub(crate) trait LoadBalancerCloud: Deref<Target = CloudSim> + Sized {
     /// Whether load balancers have listeners and members: whether it is a `ForwardingCloud`.
     const FORWARDS: bool;
 
+    /// Whether a load balancer that is made anew has the address of the former one.
+    const KEEPS_ADDRESS: bool = false;
+
     /// For how many Services at once there is room.
     const MANY: usize;
 

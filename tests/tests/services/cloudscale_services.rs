@@ -43,8 +43,12 @@ mod plan_command;
 mod selected_nodes;
 #[path = "../service_scenarios/slow_creation.rs"]
 mod slow_creation;
+#[path = "../service_scenarios/source_ranges.rs"]
+mod source_ranges;
 #[path = "../service_scenarios/status.rs"]
 mod status;
+#[path = "../service_scenarios/udp.rs"]
+mod udp;
 
 use kube::api::ListParams;
 use mooring_cloud_sim::Calls;

@@ -8,7 +8,7 @@ use axum::extract::{Path, Request, State as Shared};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::answers::{Refusal, error, token_error, with};
@@ -142,7 +142,15 @@ async fn gate(Shared(state): Shared<Handle>, request: Request<Body>, next: Next)
         Permit::User if !is_named && request.uri().path() != "/1.0/accounts" => {
             error(StatusCode::FORBIDDEN)
         }
-        Permit::User | Permit::Client => next.run(request).await,
+        Permit::User | Permit::Client => {
+            let is_read = request.method() == Method::GET;
+            let path = request.uri().path().to_owned();
+            let answer = next.run(request).await;
+            if !is_read && answer.status().is_success() {
+                lock(&state).record_write(&path);
+            }
+            answer
+        }
     }
 }
 

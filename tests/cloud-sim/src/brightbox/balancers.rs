@@ -62,6 +62,7 @@ impl State {
                 return Err(Refusal::invalid(format!("{needed} is missing")));
             }
         }
+        self.has_nodes(given)?;
         let mut value = json!({ "status": "creating" });
         self.put_into(&mut value, given)?;
         let id = self.add(Kind::LoadBalancer, &value);
@@ -76,6 +77,20 @@ impl State {
         id: &str,
         given: &Map<String, Value>,
     ) -> Result<(), Refusal> {
+        self.has_nodes(given)?;
+        self.change_to(id, given)
+    }
+
+    /// Nodes are not taken away by a list of none.
+    fn has_nodes(&self, given: &Map<String, Value>) -> Result<(), Refusal> {
+        let is_empty = given.get("nodes") == Some(&json!([]));
+        if is_empty && !self.behaviour.takes_no_nodes {
+            return Err(Refusal::invalid("nodes is empty"));
+        }
+        Ok(())
+    }
+
+    fn change_to(&mut self, id: &str, given: &Map<String, Value>) -> Result<(), Refusal> {
         let mut value = self.existing(Kind::LoadBalancer, id)?.clone();
         alive(&value)?;
         self.put_into(&mut value, given)?;
@@ -106,12 +121,7 @@ impl State {
             balancer["status"] = json!("deleted");
             balancer["deleted_at"] = json!(super::state::CREATED_AT);
         });
-        let ips = self.rows(Kind::CloudIp).iter();
-        let ips = ips.filter(|ip| ip.value()["load_balancer"] == id);
-        let ips: Vec<String> = ips.map(|ip| ip.key().to_owned()).collect();
-        for ip in ips {
-            self.is_unmapped(&ip);
-        }
+        self.unmap_all("load_balancer", id);
         let gone = Event::Gone(Kind::LoadBalancer, id.to_owned());
         self.later(self.behaviour.deleted_shown, gone);
     }
@@ -151,7 +161,7 @@ impl State {
         };
         let mut changes = Map::new();
         changes.insert(field.to_owned(), json!(all));
-        self.change_balancer(id, &changes)
+        self.change_to(id, &changes)
     }
 
     fn put_into(&self, value: &mut Value, given: &Map<String, Value>) -> Result<(), Refusal> {
@@ -167,7 +177,9 @@ impl State {
                     value["nodes"] = json!(ids);
                 }
                 "listeners" => value["listeners"] = listeners(given)?,
-                "healthcheck" => value["healthcheck"] = healthcheck(given)?,
+                "healthcheck" => {
+                    value["healthcheck"] = healthcheck(&value["healthcheck"], given)?;
+                }
                 "domains" => value["acme"] = acme(&value["acme"], given),
                 "certificate_pem" => {
                     value["certificate"] = json!({ "expires_at": "2030-01-01T00:00:00Z" });
@@ -252,12 +264,16 @@ fn listeners(given: &Value) -> Result<Value, Refusal> {
     Ok(Value::Array(listeners))
 }
 
-fn healthcheck(given: &Value) -> Result<Value, Refusal> {
+/// What is not given stays as it is.
+fn healthcheck(actual: &Value, given: &Value) -> Result<Value, Refusal> {
     let fields = strict::object(given)?;
     strict::fields(fields, HEALTHCHECK)?;
     let mut check = json!({
         "request": "/", "interval": 5000, "timeout": 5000, "threshold_up": 3, "threshold_down": 3,
     });
+    for (name, value) in actual.as_object().into_iter().flatten() {
+        check[name] = value.clone();
+    }
     for needed in ["type", "port"] {
         if !fields.contains_key(needed) {
             return Err(Refusal::invalid(format!(

@@ -24,6 +24,10 @@ pub struct Behaviour {
     pub acme_in_listings: bool,
     /// For how long a new load balancer is in no listing.
     pub listed_after: Duration,
+    /// Whether new Cloud IPs have one name, which resolves to their IPv4 address without any DNS server.
+    pub numeric_names: bool,
+    /// Whether load balancers can be told by a list that they have no nodes.
+    pub takes_no_nodes: bool,
     /// How many Cloud IPs the account may have.
     pub cloud_ips_limit: usize,
     /// How many load balancers the account may have.
@@ -44,6 +48,8 @@ impl Default for Behaviour {
             invalid_domains: BTreeSet::new(),
             acme_in_listings: false,
             listed_after: Duration::ZERO,
+            numeric_names: false,
+            takes_no_nodes: false,
             cloud_ips_limit: 200,
             load_balancers_limit: 200,
             token_lifetime: Duration::from_secs(7200),

@@ -41,17 +41,22 @@ impl Brightbox {
     /// # Panics
     /// If it is no object.
     pub fn put(&self, kind: Kind, value: Value) -> String {
-        let added = self.state().add(kind, &value);
+        let mut state = self.state();
+        let added = state.add(kind, &value);
+        state.record_all("");
         added.unwrap_or_else(|error| panic!("{kind:?} {value}: {error:#}"))
     }
 
-    /// Takes an object away; whether it was there.
+    /// Takes an object away; whether it was there. Nothing leads to it any more.
     pub fn take(&self, kind: Kind, id: &str) -> bool {
         let mut state = self.state();
         let there = state.rows_mut(kind).remove(id);
-        if kind == Kind::Server {
-            state.forget_server(id);
+        match kind {
+            Kind::Server => state.forget_server(id),
+            Kind::LoadBalancer => state.unmap_all("load_balancer", id),
+            _ => {}
         }
+        state.record_all("");
         there
     }
 
@@ -60,7 +65,9 @@ impl Brightbox {
     /// # Panics
     /// If it is not there.
     pub fn change_in(&self, kind: Kind, id: &str, change: impl FnOnce(&mut Value)) {
-        let there = self.state().rows_mut(kind).change(id, change);
+        let mut state = self.state();
+        let there = state.rows_mut(kind).change(id, change);
+        state.record_all("");
         assert!(there, "there is no {kind:?} {id}");
     }
 
@@ -80,6 +87,7 @@ impl Brightbox {
         if let Some(target) = target {
             state.is_mapped(ip, target);
         }
+        state.record_all("");
     }
 
     // --- what is there ------------------------------------------------------------------------

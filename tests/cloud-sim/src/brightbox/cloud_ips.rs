@@ -1,5 +1,7 @@
 //! Cloud IPs: made, changed, mapped, unmapped, deleted.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Map, Value, json};
 
 use super::answers::Refusal;
@@ -25,7 +27,15 @@ impl State {
             return Err(Refusal::limit("Cloud IPs"));
         }
         let id = self.add(Kind::CloudIp, &Value::Object(given.clone()));
-        id.map_err(|error| Refusal::invalid(error.to_string()))
+        let id = id.map_err(|error| Refusal::invalid(error.to_string()))?;
+        if self.behaviour.numeric_names {
+            let rows = self.rows_mut(Kind::CloudIp);
+            rows.change(&id, |ip| {
+                ip["fqdn"] = numeric_name(&ip["public_ipv4"]);
+                ip["reverse_dns"] = Value::Null;
+            });
+        }
+        Ok(id)
     }
 
     pub(super) fn change_cloud_ip(
@@ -56,15 +66,20 @@ impl State {
         }
         let target = given.get("destination").and_then(Value::as_str);
         let target = target.ok_or_else(|| Refusal::invalid("destination is missing"))?;
+        // A load balancer is there before anything leads to it.
+        let mut after = self.behaviour.mapping;
         match target.split('-').next() {
-            Some("lba") => alive(self.existing(Kind::LoadBalancer, target)?)?,
+            Some("lba") => {
+                alive(self.existing(Kind::LoadBalancer, target)?)?;
+                after = after.max(self.active_in(target));
+            }
             Some("srv") => {
                 self.existing(Kind::Server, target)?;
             }
             _ => return Err(Refusal::missing(target)),
         }
         let mapped = Event::Mapped(id.to_owned(), target.to_owned());
-        self.later(self.behaviour.mapping, mapped);
+        self.later(after, mapped);
         Ok(())
     }
 
@@ -113,4 +128,14 @@ impl State {
             ip["server"] = Value::Null;
         });
     }
+}
+
+/// A name that every resolver knows without asking anybody, and that is no address to the API server: `inet_aton`
+/// takes `192.0.515` for 192.0.2.3.
+fn numeric_name(address: &Value) -> Value {
+    let address = address.as_str().and_then(|text| text.parse().ok());
+    address.map_or(Value::Null, |address: Ipv4Addr| {
+        let [a, b, c, d] = address.octets();
+        json!(format!("{a}.{b}.{}", u16::from_be_bytes([c, d])))
+    })
 }

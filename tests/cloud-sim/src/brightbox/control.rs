@@ -45,11 +45,15 @@ async fn advance(Shared(state): Shared<Handle>, body: Bytes) -> Response {
 }
 
 /// `{"creating": 1.5, "deleting": 1, "mapping": 0.5, "validating": 2, "emptying": 0, "listed_after": 5,
-/// "deleted_shown": 60, "token_lifetime": 60}`, all of it optional, in seconds.
+/// "deleted_shown": 60, "token_lifetime": 60, "numeric_names": true}`, all of it optional, times in seconds.
 async fn behave(Shared(state): Shared<Handle>, body: Bytes) -> Response {
     let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut state = lock(&state);
     for (name, value) in wish.as_object().into_iter().flatten() {
+        if let ("numeric_names", Some(value)) = (name.as_str(), value.as_bool()) {
+            state.behaviour.numeric_names = value;
+            continue;
+        }
         let length = value.as_f64().map(Duration::try_from_secs_f64);
         match (length_of(&mut state.behaviour, name), length) {
             (Some(field), Some(Ok(length))) => *field = length,

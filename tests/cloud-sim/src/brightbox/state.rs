@@ -13,6 +13,7 @@ use super::kind::Kind;
 use super::machine::server_type;
 use super::tokens::{ACCOUNT, Tokens};
 use crate::rows::Rows;
+use crate::traffic::History;
 
 pub(super) const CREATED_AT: &str = "2026-01-02T03:04:05Z";
 pub(super) const REGION: &str = "gb1";
@@ -38,6 +39,7 @@ pub(super) struct State {
     pub(super) url: String,
     pub(super) tokens: Tokens,
     pub(super) behaviour: Behaviour,
+    pub(super) history: History,
     rows: HashMap<Kind, Rows>,
     pending: Vec<(Instant, Event)>,
     advanced: Duration,
@@ -50,6 +52,7 @@ impl State {
             url: String::new(),
             tokens: Tokens::new(),
             behaviour: Behaviour::default(),
+            history: History::default(),
             rows: Kind::ALL.map(|kind| (kind, Rows::default())).into(),
             pending: Vec::new(),
             advanced: Duration::ZERO,
@@ -95,6 +98,7 @@ impl State {
     /// Does what is due.
     pub(super) fn settle(&mut self) {
         let now = self.now();
+        let mut is_other = false;
         while let Some(next) = self
             .pending
             .iter()
@@ -105,7 +109,22 @@ impl State {
         {
             let (_, event) = self.pending.remove(next);
             self.happen(event);
+            is_other = true;
         }
+        if is_other {
+            self.record_all("");
+        }
+    }
+
+    /// When a load balancer that is being made is there.
+    pub(super) fn active_in(&self, balancer: &str) -> Duration {
+        let pending = self.pending.iter().filter(|(_, event)| {
+            matches!(event, Event::Status(Kind::LoadBalancer, id, "active") if id == balancer)
+        });
+        let at = pending.map(|(at, _)| *at).max();
+        at.map_or(Duration::ZERO, |at| {
+            at.saturating_duration_since(self.now())
+        })
     }
 
     fn happen(&mut self, event: Event) {
@@ -192,8 +211,13 @@ impl State {
                 },
             );
         }
+        self.unmap_all("server", id);
+    }
+
+    /// No Cloud IP leads any more to what this field names.
+    pub(super) fn unmap_all(&mut self, field: &str, id: &str) {
         let ips = self.rows(Kind::CloudIp).iter();
-        let ips = ips.filter(|ip| ip.value()["server"] == id);
+        let ips = ips.filter(|ip| ip.value()[field] == id);
         let ips: Vec<String> = ips.map(|ip| ip.key().to_owned()).collect();
         for ip in ips {
             self.is_unmapped(&ip);

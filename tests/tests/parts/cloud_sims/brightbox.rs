@@ -169,6 +169,7 @@ async fn a_domain_can_be_refused_and_domains_can_be_cleared() {
     let cloud = Brightbox::start().await.unwrap();
     cloud.behave(Behaviour {
         invalid_domains: ["a.example.com".to_owned()].into(),
+        creating: Duration::ZERO,
         mapping: Duration::ZERO,
         validating: Duration::ZERO,
         ..Behaviour::default()

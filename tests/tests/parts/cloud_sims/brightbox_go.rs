@@ -45,6 +45,7 @@ fn id(answer: &Value) -> String {
 async fn a_service_of_the_go_controller_comes_and_goes() {
     let cloud = Brightbox::start().await.unwrap();
     cloud.behave(Behaviour {
+        creating: Duration::ZERO,
         mapping: Duration::ZERO,
         deleting: Duration::ZERO,
         ..Behaviour::default()
