@@ -177,11 +177,12 @@ impl Provider for Balancers {
         _desired: &Desired,
         _observed: Option<&Bundle>,
     ) -> Vec<Notice> {
-        let note = "spec.loadBalancerSourceRanges is what the firewall of the Nodes lets through. The load balancer \
-                    of Brightbox takes connections from everybody and passes them on from an address of its own \
-                    in 10.0.0.0/8: unless a range holds that, nobody is served through it.";
-        let is_said = !options.sources.is_empty();
-        let said = is_said.then(|| notice(reasons::UNSUPPORTED_FIELD, note.to_owned()));
+        let note = "spec.loadBalancerSourceRanges has no effect: load balancers of Brightbox take connections from \
+                    everybody, and the firewall of the Nodes sees their addresses alone. Keep clients out behind \
+                    the load balancer, by the PROXY protocol, and take the field out.";
+        let said = options
+            .has_sources
+            .then(|| notice(reasons::UNSUPPORTED_FIELD, note.to_owned()));
         said.into_iter().collect()
     }
 

@@ -5,9 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::Value;
 
 use super::{Served, SimulatedCloud};
-use mooring_cloud_sim::brightbox::{
-    Behaviour, Brightbox, CLIENT_ID, CLIENT_SECRET, Kind, Machine,
-};
+use mooring_cloud_sim::brightbox::{Behaviour, Brightbox, CLIENT_ID, CLIENT_SECRET, Kind, Machine};
 use mooring_cloud_sim::{Calls, Faults};
 
 impl SimulatedCloud for Brightbox {

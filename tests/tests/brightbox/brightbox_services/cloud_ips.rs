@@ -145,7 +145,8 @@ async fn a_cloud_ip_that_a_service_names_is_used_and_never_deleted() {
 #[tokio::test]
 async fn a_cloud_ip_that_is_not_there_is_told_and_none_is_made_in_its_place() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
+    let flags = cluster.flags().with("--load-balancer-resync-period=1s");
+    let _central = cluster.central_with(flags).await;
     cluster
         .make(cluster.noted("by-id", &[(CHOSEN, "cip-4711z")]))
         .await;
@@ -166,7 +167,8 @@ async fn a_cloud_ip_that_is_not_there_is_told_and_none_is_made_in_its_place() {
 #[tokio::test]
 async fn sv_24_a_cloud_ip_that_leads_elsewhere_is_refused_and_the_working_one_stays() {
     let cluster = CloudCluster::start().await;
-    let _central = cluster.central().await;
+    let flags = cluster.flags().with("--load-balancer-resync-period=1s");
+    let _central = cluster.central_with(flags).await;
     cluster.provide("web").await;
     let id = cluster.serves("web", &[1, 2]).await.id;
     let own = cluster.ip_of("web").await;

@@ -140,22 +140,14 @@ fn rules(options: &Options, ports: impl Iterator<Item = u16>) -> Vec<RuleSpec> {
             all.push(port);
         }
     }
-    let everybody = vec![BALANCERS.to_owned()];
-    let sources = match options.sources.is_empty() {
-        true => &everybody,
-        false => &options.sources,
-    };
-    let of = |source: &String| -> Vec<RuleSpec> {
-        let chunks = all.chunks(MOST_PORTS);
-        let rule = |ports: &[String]| RuleSpec {
-            protocol: "tcp".to_owned(),
-            source: source.clone(),
-            destination_port: ports.join(","),
-            description: options.name.clone(),
-        };
-        chunks.map(rule).collect()
-    };
-    sources.iter().flat_map(of).collect()
+    let chunks = all.chunks(MOST_PORTS);
+    let rule = chunks.map(|ports| RuleSpec {
+        protocol: "tcp".to_owned(),
+        source: BALANCERS.to_owned(),
+        destination_port: ports.join(","),
+        description: options.name.clone(),
+    });
+    rule.collect()
 }
 
 fn listeners(options: &Options) -> Vec<Listener> {

@@ -100,10 +100,16 @@ impl Parts {
         moves
     }
 
+    /// One that leads where it was asked to is at rest, wherever it leads later.
     fn is_moving(&self, ip: &CloudIp) -> bool {
-        let moves = self.moves();
-        let asked = moves.get(&ip.id);
-        asked.is_some_and(|(target, _)| target.as_deref() != ip.target())
+        let mut moves = self.moves();
+        match moves.get(&ip.id) {
+            Some((target, _)) if target.as_deref() == ip.target() => {
+                moves.remove(&ip.id);
+                false
+            }
+            asked => asked.is_some(),
+        }
     }
 
     async fn bundles(&self) -> Result<Vec<Bundle>, CloudError> {

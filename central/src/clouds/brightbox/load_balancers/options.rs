@@ -33,8 +33,8 @@ pub(super) struct Options {
     pub(super) cloud_ip: CloudIpWish,
     /// How Nodes are asked whether they are healthy.
     pub(super) check: CheckOptions,
-    /// Who may connect; none: everybody.
-    pub(super) sources: Vec<String>,
+    /// Whether the Service says who may connect, which no load balancer here can see to.
+    pub(super) has_sources: bool,
 }
 
 /// What is asked of health checks.
@@ -156,7 +156,7 @@ impl Options {
             domains,
             cloud_ip: CloudIpWish::read(reader),
             check: CheckOptions::read(reader),
-            sources: reader.source_ranges(),
+            has_sources: !reader.source_ranges().is_empty(),
         }
     }
 }

@@ -50,11 +50,7 @@ pub(super) enum Step {
         impact: Impact,
     },
     /// Lets less through.
-    DeleteRule {
-        id: String,
-        rule: RuleSpec,
-        impact: Impact,
-    },
+    DeleteRule { id: String, rule: RuleSpec },
     /// Makes a Cloud IP of the Service's own.
     CreateCloudIp { name: String },
     /// Lets a Cloud IP lead to the load balancer. `asked`: its identifier, if the Service names it.
@@ -132,9 +128,7 @@ impl engine::Step for Step {
     fn impact(&self) -> Impact {
         match self {
             Self::DeleteBalancer { .. } => Impact::Major,
-            Self::ChangeBalancer { impact, .. }
-            | Self::ChangeRule { impact, .. }
-            | Self::DeleteRule { impact, .. } => *impact,
+            Self::ChangeBalancer { impact, .. } | Self::ChangeRule { impact, .. } => *impact,
             // Whoever uses its address loses the connection.
             Self::UnmapCloudIp { .. } => Impact::Considerable,
             _ => Impact::None,
@@ -187,7 +181,7 @@ impl fmt::Display for Step {
             Self::ChangeRule { id, rule, .. } => {
                 write!(f, "let firewall rule {id} permit {}", permitted(rule))
             }
-            Self::DeleteRule { id, rule, .. } => {
+            Self::DeleteRule { id, rule } => {
                 write!(f, "delete firewall rule {id} ({})", permitted(rule))
             }
             Self::CreateCloudIp { name } => write!(f, "create Cloud IP {name}"),

@@ -107,7 +107,7 @@ fn node_daemon_is_asked_unless_the_service_says_otherwise() {
 }
 
 #[test]
-fn rules_have_fifteen_ports_at_most_and_the_sources_that_are_asked_for() {
+fn rules_have_fifteen_ports_at_most_and_let_load_balancers_in() {
     let shown = |ports: &str, spec: &Value| -> Vec<String> {
         let rules = wanted(ports, &[], spec, &[]).rules;
         let shown = rules.iter().map(|rule| {
@@ -126,14 +126,9 @@ fn rules_have_fifteen_ports_at_most_and_the_sources_that_are_asked_for() {
     let rules = shown(&many.join(" "), &json!({}));
     assert_eq!(rules.len(), 2);
     assert_eq!(rules[1], format!("10.0.0.0/8 30016 {NAME}"));
+    // Nobody would be served through the load balancer if they were let in instead of it.
     let ranges = json!({"loadBalancerSourceRanges": ["192.0.2.0/24", "2001:db8::/32"]});
-    assert_eq!(
-        shown("80", &ranges),
-        [
-            format!("192.0.2.0/24 30080 {NAME}"),
-            format!("2001:db8::/32 30080 {NAME}")
-        ]
-    );
+    assert_eq!(shown("80", &ranges), [format!("10.0.0.0/8 30080 {NAME}")]);
 }
 
 #[test]

@@ -173,18 +173,8 @@ fn changes(desired: &Desired, policy: &Policy) -> Around {
         .extend(own.into_iter().map(|rule| Step::DeleteRule {
             id: rule.id.clone(),
             rule: rule.spec.clone(),
-            impact: shut_out(desired, rule),
         }));
     around
-}
-
-/// Connections from the load balancer itself come from where the rule permits; without it, none is left.
-fn shut_out(desired: &Desired, rule: &Rule) -> Impact {
-    let mut sources = desired.rules.iter();
-    match sources.any(|wanted| wanted.source == rule.spec.source) {
-        true => Impact::None,
-        false => Impact::Considerable,
-    }
 }
 
 fn is_same(one: &RuleSpec, other: &RuleSpec) -> bool {
