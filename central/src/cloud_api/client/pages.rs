@@ -21,7 +21,7 @@ struct Page {
 }
 
 impl Client {
-    /// All entries of a collection. No two have the same `id`, where they have one.
+    /// All entries of a collection. No two have the same `id`, or, where they have none, are the same.
     ///
     /// There is no snapshot: while one reads, entries come and go, and those behind them move from page
     /// to page. Where that shows, the whole is read once more.
@@ -58,7 +58,7 @@ impl Client {
         request: &Request,
     ) -> Result<Result<Vec<Value>, String>, CloudError> {
         let mut rows = Vec::new();
-        let mut numbers = HashSet::new();
+        let mut seen = HashSet::new();
         let mut promised = None;
         let mut number = 1;
         loop {
@@ -85,10 +85,15 @@ impl Client {
                 )));
             }
             for row in page.data {
-                let id = row.get("id").and_then(Value::as_u64);
-                if let Some(id) = id.filter(|id| !numbers.insert(*id)) {
-                    return Ok(Err(format!("entry {id} is on two pages")));
+                let entry = row
+                    .get("id")
+                    .filter(|id| !id.is_null())
+                    .unwrap_or(&row)
+                    .to_string();
+                if seen.contains(&entry) {
+                    return Ok(Err(format!("entry {entry} is on two pages")));
                 }
+                seen.insert(entry);
                 rows.push(row);
             }
             if number >= pages {

@@ -325,6 +325,29 @@ mod in_vpcs {
         }
     }
 
+    /// Addresses in VPCs have no numbers: a page that repeats another one is known by its entries.
+    #[tokio::test]
+    async fn a_page_that_comes_twice_is_no_listing() {
+        let of = |address: &str, number: u32| {
+            let row = json!({"linode_id": 1, "subnet_id": 11, "address": address});
+            Reply::json(json!({"data": [row], "page": number, "pages": 2, "results": 2}))
+        };
+        for (second, is_whole) in [("10.0.0.3", true), ("10.0.0.2", false)] {
+            let cloud = Cloud::start(move |seen, _| {
+                if !seen.line.contains("/vpcs/10/ips") {
+                    return answer(seen);
+                }
+                match seen.query("page") {
+                    Some("1") => of("10.0.0.2", 1),
+                    _ => of(second, 2),
+                }
+            })
+            .await;
+            let listed = linode(&cloud.base, by_name(&["a"])).list().await;
+            assert_eq!(listed.is_ok(), is_whole, "{second}: {listed:?}");
+        }
+    }
+
     fn shown(machine: &Machine) -> Vec<String> {
         machine
             .facts
