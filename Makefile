@@ -133,6 +133,14 @@ sweep-cloudscale: control-plane ## Lets something go wrong at each single call t
 	$(call say,The sweep: one API server, and for each case a simulated cloud and a central)
 	@target/debug/sweep cloudscale
 
+.PHONY: sweep-brightbox
+sweep-brightbox: export EVERY = 1
+sweep-brightbox: control-plane ## Kills central and loses answers at each write to Brightbox; a quarter of an hour
+	$(call say,Building the programs)
+	@cargo build --workspace --locked
+	$(call say,The sweep: creation, deletion, another Cloud IP)
+	@cargo test --workspace --locked --test brightbox crashes::
+
 .PHONY: sweep-linode
 sweep-linode: control-plane ## Lets something go wrong at each single call to Linode; up to half an hour. CASE=, SEED=, AT_ONCE= change it
 	$(call say,Building the programs)

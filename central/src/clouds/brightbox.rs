@@ -71,12 +71,23 @@ impl Brightbox {
         }))
     }
 
+    /// What anybody may ask whose token is valid.
+    fn accounts(&self) -> Request {
+        self.of_account(Request::get("list_accounts", "accounts"))
+    }
+
     /// A request that names the account, if it has to.
     fn of_account(&self, request: Request) -> Request {
         match &self.account {
             Some(account) => request.query("account_id", account),
             None => request,
         }
+    }
+}
+
+impl AsRef<Client> for Brightbox {
+    fn as_ref(&self) -> &Client {
+        &self.client
     }
 }
 

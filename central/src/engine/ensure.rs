@@ -23,7 +23,7 @@ use super::outcome::{planned, turns_up};
 use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf, Unready};
 use super::step::{Effect, Step as _};
 use super::zones;
-use crate::cloud_api::CloudError;
+use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PreparedPlan, Progress, ReconcileError,
     WriteGuard,
@@ -205,7 +205,13 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
             self.known,
             self.as_of,
         );
-        if let Some(wait) = work.run(&self.steps).await? {
+        let ran = work.run(&self.steps).await.inspect_err(|error| {
+            // Something that a step names is no more: a Node's machine, it may be.
+            if matches!(error, ReconcileError::Cloud(error) if error.is_not_found()) {
+                shared.members.doubt();
+            }
+        });
+        if let Some(wait) = ran? {
             return Ok(wait);
         }
         let notices = work.notices();
@@ -220,7 +226,10 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
             shared.cache.invalidate(&self.query.uid);
             return match unready {
                 Unready::Wait(what) => Ok(shared.wait_for(&self.query.uid, what)),
-                Unready::Refused(why) => Err(ReconcileError::Refused(why).with(notices)),
+                Unready::Failed(why) => {
+                    let error = CloudError::new(P::WORDS.provider, ErrorKind::Busy, why);
+                    Err(ReconcileError::Cloud(error).with(notices))
+                }
             };
         }
         shared.cache.rested(&self.query.uid);

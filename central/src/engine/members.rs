@@ -22,6 +22,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long the cloud is left alone at least if it could not be asked.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How often at most all machines are listed afresh since one seems to be no more.
+const DOUBT_AGAIN: Duration = Duration::from_secs(10);
+
 /// How many Nodes are named in an Event.
 const NAMED: usize = 5;
 
@@ -128,6 +131,8 @@ pub struct MemberResolver {
     cloud: &'static str,
     /// When a Node's machine was looked for first that was not listed, by its provider ID.
     looked: Mutex<HashMap<String, Instant>>,
+    /// No older listing is believed.
+    doubted: Mutex<Option<Instant>>,
 }
 
 impl MemberResolver {
@@ -138,6 +143,7 @@ impl MemberResolver {
             inventory,
             cloud,
             looked: Mutex::default(),
+            doubted: Mutex::default(),
         }
     }
 
@@ -193,7 +199,7 @@ impl MemberResolver {
     /// A machine that the listing at hand does not have is looked for in one that is made for the
     /// purpose, by all who look for it within a minute in the same.
     async fn look_up(&self, node: &NodeView, id: &str) -> (Lookup, Vec<Attachment>) {
-        let found = self.inventory.attachments(node, None).await;
+        let found = self.inventory.attachments(node, self.doubted()).await;
         match found.0 {
             Lookup::Missing | Lookup::Unlisted(_) => {
                 let since = self.first_looked_for(id);
@@ -201,6 +207,19 @@ impl MemberResolver {
             }
             _ => found,
         }
+    }
+
+    /// Believes no listing of machines that was made until now: one of them seems to be no more. That is asked
+    /// for once in a while at most.
+    pub(super) fn doubt(&self) {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        if doubted.is_none_or(|at| at.elapsed() >= DOUBT_AGAIN) {
+            *doubted = Some(Instant::now());
+        }
+    }
+
+    fn doubted(&self) -> Option<Instant> {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When this machine was looked for first, within the last minute.

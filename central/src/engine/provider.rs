@@ -169,8 +169,8 @@ pub struct Dependent {
 pub enum Unready {
     /// The cloud needs time for this.
     Wait(String),
-    /// The cloud says that it will not come to pass: why, and what to do about it.
-    Refused(String),
+    /// The cloud has given up for now: why, and what to do about it.
+    Failed(String),
 }
 
 /// A load balancer as a Service is to have it.

@@ -137,6 +137,11 @@ pub(crate) trait LoadBalancerCloud: Deref<Target = CloudSim> + Sized {
         self.balancers().into_iter().map(|left| left.id).collect()
     }
 
+    /// What Events call this load balancer.
+    fn called(&self, id: &str) -> String {
+        id.to_owned()
+    }
+
     /// Whether this load balancer is there.
     fn has(&self, id: &str) -> bool;
 

@@ -156,19 +156,17 @@ impl Provider for Balancers {
         plan::unready(desired, observed)
     }
 
-    /// By identifier, also where the Service names one by its address.
+    /// By identifier, also where the Service names one by its address, or has one of its own.
     fn asked_exclusives(&self, service: &ServiceView) -> BTreeSet<String> {
         let wish = CloudIpWish::of(service);
         let listing = self.listings.last_cloud_ips();
         let listed = listing.iter().flat_map(|listing| &listing.all);
-        match wish {
-            CloudIpWish::Own => BTreeSet::new(),
-            CloudIpWish::Id(id) => [id].into(),
-            CloudIpWish::Address(_) => listed
-                .filter(|ip| wish.is_met_by(ip))
-                .map(|ip| ip.id.clone())
-                .collect(),
-        }
+        let own_name = self.default_name(service);
+        let asked = listed.filter(|ip| match wish {
+            CloudIpWish::Own => ip.name == own_name,
+            _ => wish.is_met_by(ip),
+        });
+        asked.map(|ip| ip.id.clone()).collect()
     }
 
     fn notices(

@@ -211,6 +211,11 @@ impl LoadBalancerCloud for SuiteCloud {
         left.iter().map(|left| text(&left["id"])).collect()
     }
 
+    fn called(&self, id: &str) -> String {
+        let found = self.sim().get(Kind::LoadBalancer, id);
+        text(&found.expect("it is there")["name"])
+    }
+
     fn has(&self, id: &str) -> bool {
         self.living().iter().any(|balancer| balancer["id"] == id)
     }

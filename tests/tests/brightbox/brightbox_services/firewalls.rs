@@ -151,7 +151,11 @@ async fn what_somebody_changed_by_hand_is_repaired() {
     cluster.sim().take(Kind::FirewallPolicy, &policy);
     cluster.serves("web", &[1, 2]).await;
     // And the group.
+    let policy = text(&cluster.parts("web", Kind::FirewallPolicy)[0]["id"]);
     cluster.sim().take(Kind::ServerGroup, &group);
+    cluster
+        .sim()
+        .set_in(Kind::FirewallPolicy, &policy, "server_group", Value::Null);
     eventually("all is there again", AFTER_RETRIES, async || {
         let groups = cluster.parts("web", Kind::ServerGroup);
         let policies = cluster.parts("web", Kind::FirewallPolicy);

@@ -267,13 +267,17 @@ async fn what_strangers_use_is_refused_and_stays() {
     let stranger = cluster.machine(8);
     let stranger = stranger.strip_prefix("brightbox://").unwrap().to_owned();
     let service = cluster.create("web").await;
-    let left = leave_in_cloud(cluster.sim(), &service, &[stranger], None, |balancer| {
+    leave_in_cloud(cluster.sim(), &service, &[stranger], None, |balancer| {
         balancer["listeners"][0]["out"] = json!(8080);
     });
     let before = cluster.everything();
     let _central = cluster.central().await;
     cluster
-        .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, &left.balancer)
+        .told(
+            "web",
+            reasons::SYNC_LOAD_BALANCER_FAILED,
+            &cluster.named("web"),
+        )
         .await;
     assert_none(&cluster.writes());
     cluster.passes().await;

@@ -271,7 +271,7 @@ async fn a_cloud_ip_that_gets_another_name_has_a_certificate_for_that() {
     cluster
         .sim()
         .set_in(Kind::CloudIp, &ip, "reverse_dns", reverse.as_str());
-    let mut wanted = vec![reverse.clone(), fqdn.clone()];
+    let mut wanted = [reverse.clone(), fqdn.clone()];
     wanted.sort();
     cluster
         .shows("web", "both names are valid", |shown| {

@@ -17,25 +17,39 @@ use crate::brightbox_services::cluster::{
 
 /// The Go controller makes a second one, and its address stays with the first.
 #[tokio::test]
-async fn a_load_balancer_that_has_failed_is_told_of_and_none_is_made_beside_it() {
+async fn a_load_balancer_that_fails_is_told_of_and_replaced_once_it_has_failed() {
     let cluster = CloudCluster::start().await;
     let flags = cluster.flags().with("--load-balancer-resync-period=1s");
     let _central = cluster.central_with(flags).await;
     cluster.provide("web").await;
     let id = cluster.serves("web", &[1, 2]).await.id;
-    for status in ["failing", "failed"] {
+    let ip = cluster.shown("web").await["cloud_ips"][0]["id"].clone();
+    let set = |id: &str, status: &str| {
         cluster
             .sim()
-            .set_in(Kind::LoadBalancer, &id, "status", status);
-        cluster
-            .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, status)
-            .await;
-        assert_eq!(cluster.cloud.creations().len(), 1);
-        cluster
-            .sim()
-            .set_in(Kind::LoadBalancer, &id, "status", "active");
-        cluster.serves("web", &[1, 2]).await;
-    }
+            .set_in(Kind::LoadBalancer, id, "status", status);
+    };
+    set(&id, "failing");
+    cluster
+        .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "failing")
+        .await;
+    assert_eq!(cluster.cloud.creations().len(), 1);
+    set(&id, "failed");
+    eventually("another one has its Cloud IP", AFTER_RETRIES, async || {
+        let service = cluster.get("web").await;
+        let found = cluster.balancer(&service).ok_or("none")?.id;
+        let shown = cluster.sim().get(Kind::LoadBalancer, &found);
+        let leads = shown.is_some_and(|shown| shown["cloud_ips"][0]["id"] == ip);
+        if found != id && leads {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
+    })
+    .await;
+    cluster.serves("web", &[1, 2]).await;
+    assert_eq!(cluster.cloud.creations().len(), 2);
+    let id = cluster.serves("web", &[1, 2]).await.id;
     // It can be deleted as it is.
     cluster
         .sim()

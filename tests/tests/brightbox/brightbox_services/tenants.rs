@@ -89,11 +89,8 @@ async fn what_another_cluster_has_made_under_the_same_name_is_refused_and_stays(
     assert!(marks.starts_with("mooring.dev "), "{marks:?}");
     drop(central);
     // As another cluster would have it.
-    let another = "cluster=11111111-2222-4333-8444-555555555555";
-    let own = marks
-        .split_whitespace()
-        .find(|word| word.starts_with("cluster="));
-    let marks = marks.replace(own.unwrap(), another);
+    let another = "11111111-2222-4333-8444-555555555555";
+    let marks = format!("mooring.dev cluster={another} service={another}");
     cluster
         .sim()
         .set_in(Kind::ServerGroup, &text(&group["id"]), "description", marks);
@@ -102,7 +99,7 @@ async fn what_another_cluster_has_made_under_the_same_name_is_refused_and_stays(
     let _central = cluster.central_with(flags.with("--delete-orphans")).await;
     cluster.note("theirs", "policy", Some("round-robin")).await;
     cluster
-        .told("theirs", reasons::SYNC_LOAD_BALANCER_FAILED, &id)
+        .told("theirs", reasons::SYNC_LOAD_BALANCER_FAILED, another)
         .await;
     cluster.delete("theirs").await;
     cluster.gone("theirs").await;

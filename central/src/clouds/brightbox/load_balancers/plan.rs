@@ -77,7 +77,13 @@ fn deleted(balancer: &Balancer) -> Step {
 pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
     let wait = |what: &str| Some(Unready::Wait(what.to_owned()));
     let Some(balancer) = observed.balancer() else {
-        return wait("the load balancer is not there yet");
+        let is_failing = observed.balancers.iter().any(|one| one.is("failing"));
+        let why =
+            "Brightbox says that the load balancer is failing; it is replaced once it has failed";
+        return match is_failing {
+            true => Some(Unready::Failed(why.to_owned())),
+            false => wait("the load balancer is not there yet"),
+        };
     };
     let chosen = desired.chosen.as_ref().or_else(|| observed.own_ip());
     let leads_here = |ip: &&CloudIp| balancer.cloud_ips.iter().any(|here| here.id == ip.id);
@@ -97,7 +103,7 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
         return wait(&format!("the domain {name} is being validated"));
     }
     let words = domain.last_message.as_deref().unwrap_or_default();
-    Some(Unready::Refused(format!(
+    Some(Unready::Failed(format!(
         "the domain {name} of the certificate is {}: {words}; see that it leads to the Cloud IP {}, or take it \
          out of the annotation",
         domain.status,

@@ -120,7 +120,9 @@ impl Step {
 }
 
 fn with(mut body: Value, key: &str, value: &str) -> Value {
-    body[key] = json!(value);
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert(key.to_owned(), json!(value));
+    }
     body
 }
 

@@ -71,7 +71,7 @@ fn carried_out(
                 }
             }
             bundle = Some(match target {
-                Some((ip, balancer)) => moved(there, &ip, balancer, known),
+                Some((ip, balancer)) => moved(there, &ip, balancer.as_deref(), known),
                 None => there,
             });
         }
@@ -81,7 +81,7 @@ fn carried_out(
 }
 
 /// The account lists what there is once a Cloud IP leads elsewhere, and its domains are valid.
-fn moved(mut bundle: Bundle, id: &str, to: Option<String>, known: &[CloudIp]) -> Bundle {
+fn moved(mut bundle: Bundle, id: &str, to: Option<&str>, known: &[CloudIp]) -> Bundle {
     let mut ips = bundle.cloud_ips.clone();
     let strange = known.iter().filter(|ip| ip.id == id);
     let strange: Vec<CloudIp> = strange.cloned().collect();
@@ -91,8 +91,8 @@ fn moved(mut bundle: Bundle, id: &str, to: Option<String>, known: &[CloudIp]) ->
     for ip in &mut ips {
         ip.is_moving = false;
         if ip.id == id {
-            ip.load_balancer = to.clone().map(|id| Reference {
-                id,
+            ip.load_balancer = to.map(|id| Reference {
+                id: id.to_owned(),
                 name: NAME.to_owned(),
             });
         }
@@ -400,7 +400,7 @@ fn status_waits_for_mapping_and_for_every_domain() {
     };
     assert_eq!(with("valid"), None);
     assert!(matches!(with("validating"), Some(Unready::Wait(_))));
-    let Some(Unready::Refused(why)) = with("invalid") else {
+    let Some(Unready::Failed(why)) = with("invalid") else {
         panic!("it is told");
     };
     assert!(
