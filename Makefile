@@ -98,6 +98,14 @@ bench-linode: control-plane ## Measures NodeBalancers of Linode beside the Go co
 	$(call say,The bench: an API server and a simulated cloud)
 	@target/tools/bench-linode
 
+.PHONY: bench-brightbox
+bench-brightbox: control-plane ## Measures load balancers of Brightbox beside the Go controller; ten minutes. SERVICES=, NODES=, QPS= change it
+	$(call say,Release builds: memory is measured)
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin bench-brightbox
+	$(call say,The bench: an API server and a simulated cloud)
+	@target/tools/bench-brightbox
+
 .PHONY: bench-services
 bench-services: ## Counts what a Service costs when one of 5,000 Nodes changes, and what its address costs
 	@cargo test --locked -p mooring-central --lib -- --include-ignored --nocapture --test-threads 1 cost

@@ -25,7 +25,7 @@ async fn probes_are_answered_beside_idle_connections() {
     let cluster = Cluster::exclusive().await;
     let central = cluster.start_central(CentralFlags::alone()).await;
     eventually("it serves", SOON, async || {
-        central.endpoints.status("/livez").await == Some(200)
+        central.endpoints.status("/readyz").await == Some(200)
     })
     .await;
     let port = central.endpoints.port();
