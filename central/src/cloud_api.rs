@@ -16,6 +16,7 @@ mod client;
 mod credentials;
 mod environment;
 mod error;
+mod first_answer;
 mod json_file;
 mod kind;
 mod lenient;
@@ -36,6 +37,7 @@ pub use client::{
 pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
+pub use first_answer::FirstAnswer;
 pub use json_file::{FileKey, JsonFile, KeyKind};
 pub use kind::{Kind, body};
 pub use lenient::{id_text, lenient, or_default, said};

@@ -6,6 +6,7 @@ mod pages;
 mod request;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use mooring_common::errors::with_causes;
@@ -113,6 +114,8 @@ pub struct Client {
     listings: Option<Limiter>,
     logs_exchanges: bool,
     metrics: Metrics,
+    /// Whether anything was answered as it was to be, since the start.
+    has_answered: AtomicBool,
 }
 
 impl Client {
@@ -137,6 +140,7 @@ impl Client {
             listings: None,
             logs_exchanges: false,
             metrics,
+            has_answered: AtomicBool::new(false),
         })
     }
 
@@ -258,6 +262,12 @@ impl Client {
         .await
     }
 
+    /// Whether anything was answered as it was to be, since the start.
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
     /// A whole call has ended, which took several requests: see [`Request::page`].
     pub fn ended<T>(&self, request: &Request, answer: &Result<T, CloudError>) {
         self.metrics.called(request.operation(), answer.is_ok());
@@ -265,6 +275,9 @@ impl Client {
 
     async fn ask<T>(&self, request: &Request, read: Reading<'_, T>) -> Result<T, CloudError> {
         let answer = self.ask_with_any_token(request, read).await;
+        if answer.is_ok() {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
         if !request.is_page() {
             self.ended(request, &answer);
         }

@@ -11,8 +11,8 @@ use super::{Client, CloudError, ErrorKind, Request};
 
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
-/// How often while the token is refused, or nothing has answered yet.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How often while the token is refused.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// Asks whether a cloud takes the token.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct TokenCheck<C> {
     cloud: Arc<C>,
     /// What anybody may ask whose token is valid.
     question: Request,
-    /// Why this replica is not ready: the last word on the token was a refusal, or there was none yet.
+    /// The last word on it, if that was a refusal.
     refusal: Mutex<Option<String>>,
 }
 
@@ -41,29 +41,19 @@ impl<C: AsRef<Client>> TokenCheck<C> {
         }
     }
 
-    /// Asks nobody yet. The replica is not ready before there was an answer.
-    pub fn unanswered(cloud: Arc<C>, question: Request) -> Arc<Self> {
-        let why = format!("{} has not answered yet", (*cloud).as_ref().provider());
-        Arc::new(Self {
-            cloud,
-            question,
-            refusal: Mutex::new(Some(why)),
-        })
-    }
-
     /// Asks again and again. Ends with a refusal after which only a restart brings another token.
     pub async fn watch(&self) -> CloudError {
         loop {
-            if self.obstacle().is_none() {
-                tokio::time::sleep(PERIOD).await;
-            }
+            let wait = if self.obstacle().is_some() {
+                AGAIN
+            } else {
+                PERIOD
+            };
+            tokio::time::sleep(wait).await;
             if let Some(refusal) = self.look().await
                 && !self.client().token_may_change()
             {
                 return refusal;
-            }
-            if self.obstacle().is_some() {
-                tokio::time::sleep(AGAIN).await;
             }
         }
     }
@@ -85,7 +75,7 @@ impl<C: AsRef<Client>> TokenCheck<C> {
         let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             Ok(()) if refusal.take().is_some() => {
-                tracing::info!(provider, "the token is taken");
+                tracing::info!(provider, "the token is taken again");
             }
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Unauthorized => {

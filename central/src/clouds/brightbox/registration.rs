@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 
 use super::config::{CLIENT, USER};
 use super::{Brightbox, Config, Flags, LIMITS, NAME, annotations, load_balancers};
-use crate::cloud_api::{Fault, TokenCheck};
+use crate::cloud_api::{Fault, FirstAnswer};
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
@@ -24,8 +24,6 @@ pub const REGISTRATION: Registration = Registration {
     read: |reader| Arc::new(Flags::read(reader)),
 };
 
-const REFUSED: &str = "the brightbox credentials are refused";
-
 impl Configure for Flags {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
         let config = Config::read(source.env)?;
@@ -39,9 +37,17 @@ impl Configure for Flags {
 fn open(config: Config, cluster: String, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let brightbox = Brightbox::new(config, context.limits.or(LIMITS), context.requests)?;
     let inventory = Arc::new(Inventory::new(brightbox.clone()));
-    let check = TokenCheck::unanswered(brightbox.clone(), brightbox.accounts());
+    let first = Arc::new(FirstAnswer::new(brightbox.clone(), brightbox.accounts()));
     let mut cloud = Cloud::of(inventory.clone());
-    cloud.watch(&check, REFUSED);
+    let awaited = first.clone();
+    cloud.obstacle = Some(Box::new(move || first.obstacle()));
+    cloud.background = Some(Box::new(|_| {
+        async move {
+            awaited.wait().await;
+            std::future::pending().await
+        }
+        .boxed()
+    }));
     cloud.load_balancers = Some(Box::new(|_, _| {
         load_balancers::of_account(brightbox, inventory, cluster)
     }));

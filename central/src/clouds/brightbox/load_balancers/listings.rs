@@ -114,12 +114,11 @@ impl Parts {
 
     async fn bundles(&self) -> Result<Vec<Bundle>, CloudError> {
         let begun = Instant::now();
-        let (balancers, groups, policies, cloud_ips) = tokio::try_join!(
-            all(&self.cloud, &BALANCERS, |one: &Balancer| &one.id),
-            all(&self.cloud, &GROUPS, |one: &Group| &one.id),
-            all(&self.cloud, &POLICIES, |one: &Policy| &one.id),
-            self.cloud_ips.get(begun),
-        )?;
+        // One after the other: a cloud that is too busy for one of them is not asked for the next.
+        let balancers = all(&self.cloud, &BALANCERS, |one: &Balancer| &one.id).await?;
+        let groups = all(&self.cloud, &GROUPS, |one: &Group| &one.id).await?;
+        let policies = all(&self.cloud, &POLICIES, |one: &Policy| &one.id).await?;
+        let cloud_ips = self.cloud_ips.get(begun).await?;
         let cloud_ips = cloud_ips.all.iter().cloned().map(|ip| CloudIp {
             is_moving: self.is_moving(&ip),
             ..ip
