@@ -310,7 +310,6 @@ async fn the_name_of_the_cluster_is_in_all_names() {
     cluster.finish().await;
 }
 
-/// Names with the marker of a container, which the Go controller reads over.
 #[tokio::test]
 async fn a_type_change_after_the_move_leaves_nothing() {
     let cluster = CloudCluster::start().await;

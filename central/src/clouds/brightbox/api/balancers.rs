@@ -127,6 +127,11 @@ impl Balancer {
         self.status.as_deref() == Some(status)
     }
 
+    /// Whether this Cloud IP leads to it.
+    pub(crate) fn is_at(&self, ip: &CloudIp) -> bool {
+        self.cloud_ips.iter().any(|here| here.id == ip.id)
+    }
+
     /// Its name without what the vendor's tools append to it.
     pub(crate) fn plain_name(&self) -> &str {
         let name = self.name.trim();

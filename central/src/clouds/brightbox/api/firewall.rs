@@ -19,6 +19,9 @@ resource_kinds! {
     pub(crate) RULES: "firewall_rule", "firewall_rules", "firewall_rules";
 }
 
+/// How many ports and ranges of them a rule can have.
+pub(crate) const MOST_PORTS: usize = 15;
+
 /// A server group. Only its identifier is needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

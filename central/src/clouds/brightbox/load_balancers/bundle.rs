@@ -278,7 +278,7 @@ impl provider::Observed for Bundle {
     /// No load balancer, no servers, and Cloud IPs at most that lead nowhere.
     fn is_unused(&self) -> bool {
         let has_servers = |group: &Group| !group.servers.is_empty();
-        self.balancers.is_empty() && self.held.is_empty() && !self.groups.iter().any(has_servers)
+        self.balancers.is_empty() && !self.groups.iter().any(has_servers)
     }
 
     fn lacks_parts(&self) -> bool {

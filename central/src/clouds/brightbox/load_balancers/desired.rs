@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::api::balancers::{HealthCheck, Listener};
 use super::super::api::cloud_ips::CloudIp;
-use super::super::api::firewall::RuleSpec;
+use super::super::api::firewall::{MOST_PORTS, RuleSpec};
 use super::bundle::{Bundle, mark};
 use super::options::{CloudIpWish, Options};
 use crate::cloud_provider::load_balancers::{self, LoadBalancerRequest};
@@ -14,8 +14,6 @@ use crate::engine::provider;
 
 /// Where the connections of load balancers come from.
 const BALANCERS: &str = "10.0.0.0/8";
-/// How many ports a firewall rule can have.
-const MOST_PORTS: usize = 15;
 
 /// A load balancer with all that goes with it, as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]

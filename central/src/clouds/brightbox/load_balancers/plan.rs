@@ -10,7 +10,6 @@ mod firewall;
 use mooring_common::engine::Plan;
 
 use super::super::api::balancers::Balancer;
-use super::super::api::cloud_ips::CloudIp;
 use super::bundle::Bundle;
 use super::desired::Desired;
 use super::step::Step;
@@ -86,8 +85,7 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
         };
     };
     let chosen = desired.chosen.as_ref().or_else(|| observed.own_ip());
-    let leads_here = |ip: &&CloudIp| balancer.cloud_ips.iter().any(|here| here.id == ip.id);
-    let Some(chosen) = chosen.filter(leads_here) else {
+    let Some(chosen) = chosen.filter(|ip| balancer.is_at(ip)) else {
         return wait("Brightbox is mapping the Cloud IP to the load balancer");
     };
     if cloud_ips::are_left(observed, chosen) {

@@ -82,7 +82,10 @@ pub(super) fn unneeded(desired: &Desired, observed: Option<&Bundle>) -> Vec<Step
     let Some((bundle, chosen)) = observed.zip(chosen) else {
         return Vec::new();
     };
-    if !leads_here(bundle, chosen) {
+    if !bundle
+        .balancer()
+        .is_some_and(|balancer| balancer.is_at(chosen))
+    {
         return Vec::new();
     }
     let others = bundle.cloud_ips.iter().filter(|ip| ip.id != chosen.id);
@@ -100,11 +103,6 @@ pub(super) fn unneeded(desired: &Desired, observed: Option<&Bundle>) -> Vec<Step
 
 fn is_own(desired: &Desired, ip: &CloudIp) -> bool {
     ip.name == desired.name
-}
-
-fn leads_here(bundle: &Bundle, ip: &CloudIp) -> bool {
-    let mut balancer = bundle.balancer().into_iter();
-    balancer.any(|balancer| balancer.cloud_ips.iter().any(|here| here.id == ip.id))
 }
 
 /// Whether others than this one are still to go.

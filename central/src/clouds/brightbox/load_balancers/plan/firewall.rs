@@ -4,16 +4,13 @@ use std::collections::BTreeSet;
 
 use mooring_common::engine::Impact;
 
-use super::super::super::api::firewall::{Group, Policy, Rule, RuleSpec};
+use super::super::super::api::firewall::{Group, MOST_PORTS, Policy, Rule, RuleSpec};
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::step::Step;
 use super::Made;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::step::PoolRef;
-
-/// How many ports a firewall rule can have.
-const MOST_PORTS: usize = 15;
 
 /// What is done before the load balancer changes, and after.
 pub(super) struct Around {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::clouds::brightbox::api::Reference;
 use crate::clouds::brightbox::api::balancers::{Acme, Domain};
+use crate::clouds::brightbox::api::cloud_ips::CloudIp;
 
 use super::super::bundle::{Account, Bundle};
 use super::super::desired::tests::wanted;
