@@ -21,7 +21,6 @@ use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
 use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf, Unready};
-use super::step::{Effect, Step as _};
 use super::zones;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
@@ -120,6 +119,10 @@ impl<P: Provider> EnsurePlan<P> {
         notices.extend(questions);
         let of_request = notices::of::<P>(request, &options, &desired, &members, observed);
         notices.extend(of_request);
+        if observed.is_some_and(|observed| !observed.listed().is_made()) {
+            // Something is there, but not what was asked for last.
+            unsettled = shared.unsettled(&query);
+        }
         let plan = match P::plan(&desired, observed) {
             _ if unsettled.is_some() || applied.is_some() => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
@@ -128,12 +131,6 @@ impl<P: Provider> EnsurePlan<P> {
             Ok(plan) => plan,
         };
         let mut steps = plan.steps().to_vec();
-        let creates = |step: &StepOf<P>| step.effect(&[]) == Effect::CreateBalancer;
-        if known.is_some() && steps.iter().any(creates) {
-            // Something is there, but not what was asked for last.
-            unsettled = shared.unsettled(&query);
-            steps.retain(|_| unsettled.is_none());
-        }
         let surplus = known.iter().flat_map(|known| &known.surplus);
         steps.extend(surplus.flat_map(|listed| P::removal(request, listed)));
         let shown = PlanSummary {
@@ -191,6 +188,8 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
         let shared = &self.shared;
         let _turn = shared.cache.turn(&self.query.uid).lock_owned().await;
         if let Some(left) = self.unsettled {
+            // What lacks it is not remembered: each look is a new one.
+            shared.cache.invalidate(&self.query.uid);
             return Ok(turns_up(left, P::WORDS));
         }
         let listed = self.known.as_ref().map(|known| known.observed.listed());
