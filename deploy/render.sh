@@ -108,9 +108,23 @@ HEADER
         --show-only templates/fence-central.yaml
 }
 
+# All that the chart gives without any value: no cloud, addresses of L2Networks. On stdout.
+render_bare_metal() {
+    cat <<'HEADER'
+# Rendered from deploy/chart/mooring by deploy/render.sh without any values: no cloud, addresses of
+# L2Networks alone. Do not edit here: change the chart, then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --set createNamespace=true \
+        --kube-version 1.36.0 \
+        --include-crds
+}
+
 # Each file of deploy/manifests that is rendered: name, then what renders it.
 rendered=(
     "mooring.yaml render"
+    "bare-metal.yaml render_bare_metal"
     "phoenixnap-kube-vip.yaml render_phoenixnap kube-vip --show-only templates/fence-services.yaml"
     "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
@@ -160,7 +174,8 @@ check() {
         "$helm" lint --quiet --strict "$chart" --values "$values"
         "$helm" template mooring "$chart" --values "$values" >/dev/null
     done
-    refuses "cloudProvider is not set" --set cloudProvider=
+    refuses "cloudProvider is empty" --set cloudProvider=
+    refuses "/cloudProvider" --set 'cloudProvider=none\,linode'
     refuses "/cloudProvider" --set cloudProvider=aws
     refuses "/cloudProvider" --set 'cloudProvider=linode\,linode'
     refuses "/cloudProvider" --set 'cloudProvider=linode\,'
@@ -177,7 +192,7 @@ check() {
     refuses "set both" --set apiServer.host=192.0.2.1
     refuses "replica" --set central.replica=3
     gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
-        --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
+        "in ['example.com/a', 'example.com/b']" --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
         --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller \
         $'name: mooring-central-secrets\n  namespace: tills'
     omits mooring-central-secrets "$chart/ci/unfenced-values.yaml"

@@ -11,16 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_common::flags::{FlagFaults, Reader, Values};
+use mooring_common::names::{CLOUDLESS_LEADER_LEASE, LEADER_LEASE};
 use mooring_common::telemetry::LogFormat;
 
-pub use choice::{Choice, ProcessEnv, choose};
+pub use choice::{Choice, NO_CLOUD, ProcessEnv, choose};
 pub use pod_network::PodNetworkFlags;
 pub use secret_name::SecretName;
 pub use table::TABLE;
 
 use crate::cloud_api::LimitFlags;
 use crate::cloud_provider::load_balancers::{HealthTarget, TakeOver};
-use crate::cloud_provider::registration::Configure;
+use crate::cloud_provider::registration::{Configure, Registration};
 use crate::clouds::{CLOUDS, named};
 use crate::election::LeaderFlags;
 
@@ -76,6 +77,18 @@ pub struct Controllers {
     pub route: bool,
 }
 
+impl Controllers {
+    /// Without a cloud, nothing is known of Nodes, and nothing about them is changed.
+    fn for_clouds(self, clouds: &[&Registration]) -> Self {
+        let any = !clouds.is_empty();
+        Self {
+            node: self.node && any,
+            node_lifecycle: self.node_lifecycle && any,
+            ..self
+        }
+    }
+}
+
 /// How Nodes are looked after.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeFlags {
@@ -99,7 +112,7 @@ pub struct ServiceFlags {
     /// `--concurrent-service-syncs`.
     pub concurrent_syncs: usize,
     /// `--load-balancer-class`.
-    pub own_class: Option<String>,
+    pub own_classes: Vec<String>,
     /// `--serve-classless-services`.
     pub serves_classless: bool,
     /// `--load-balancer-resync-period`; `None`: never.
@@ -142,15 +155,17 @@ impl Flags {
     /// [`FlagFaults`] with everything that is wrong.
     pub fn read(values: &Values, env: ProcessEnv<'_>) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
+        let choice = read_choice(&mut reader, env);
         let flags = Self {
-            choice: read_choice(&mut reader, env),
+            controllers: read_controllers(&mut reader).for_clouds(&choice.providers),
+            leader: read_leader(&mut reader, &choice.providers),
+            choice,
             limits: read_limits(&mut reader),
             clouds: CLOUDS
                 .iter()
                 .map(|cloud| (cloud.read)(&mut reader))
                 .collect(),
             cloud_config: reader.text("cloud-config").map(Into::into),
-            controllers: read_controllers(&mut reader),
             nodes: read_nodes(&mut reader),
             heartbeat_secret: reader.optional(
                 "heartbeat-secret",
@@ -158,7 +173,6 @@ impl Flags {
             ),
             services: read_services(&mut reader),
             pod_network: PodNetworkFlags::read(&mut reader),
-            leader: read_leader(&mut reader),
             shutdown_timeout: reader.duration("shutdown-timeout"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
@@ -180,7 +194,8 @@ fn read_choice(reader: &mut Reader<'_>, env: ProcessEnv<'_>) -> Choice {
             Choice { providers, because }
         });
     };
-    for name in text.split(',').map(str::trim) {
+    let names = text.split(',').map(str::trim);
+    for name in names.filter(|_| text.trim() != NO_CLOUD) {
         match named(name) {
             Some(cloud) if !providers.contains(&cloud) => providers.push(cloud),
             _ => reader.fault("cloud-provider", name, &known_providers()),
@@ -191,10 +206,10 @@ fn read_choice(reader: &mut Reader<'_>, env: ProcessEnv<'_>) -> Choice {
 
 fn known_providers() -> String {
     let names: Vec<&str> = CLOUDS.iter().map(|cloud| cloud.name).collect();
-    let (last, others) = names.split_last().unwrap_or((&"none", &[]));
     format!(
-        "this version knows {} and {last}; separate several by commas, and name each once",
-        others.join(", ")
+        "this version knows {}; separate several by commas, and name each once, or write {NO_CLOUD} alone \
+         for addresses of L2Networks without a cloud",
+        names.join(", ")
     )
 }
 
@@ -286,7 +301,7 @@ fn read_services(reader: &mut Reader<'_>) -> ServiceFlags {
     }
     ServiceFlags {
         concurrent_syncs: reader.parsed("concurrent-service-syncs", WHOLE_NUMBER),
-        own_class: reader.text("load-balancer-class"),
+        own_classes: reader.list("load-balancer-class"),
         serves_classless: reader.bool("serve-classless-services"),
         resync_period: Some(period).filter(|period| !period.is_zero()),
         delete_orphans: reader.bool("delete-orphans"),
@@ -316,7 +331,7 @@ fn read_health_target(reader: &mut Reader<'_>) -> HealthTarget {
     }
 }
 
-fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {
+fn read_leader(reader: &mut Reader<'_>, clouds: &[&Registration]) -> Option<LeaderFlags> {
     let elect = reader.bool("leader-elect");
     let lock = reader
         .text("leader-elect-resource-lock")
@@ -324,6 +339,12 @@ fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {
     if lock != "leases" {
         reader.fault("leader-elect-resource-lock", lock, "only leases exists");
     }
+    // Where there is no cloud, a controller of some cloud may lead all the same.
+    let lease = if clouds.is_empty() {
+        CLOUDLESS_LEADER_LEASE
+    } else {
+        LEADER_LEASE
+    };
     let flags = LeaderFlags {
         lease_duration: reader
             .duration_of_at_least("leader-elect-lease-duration", Duration::from_secs(1)),
@@ -331,7 +352,7 @@ fn read_leader(reader: &mut Reader<'_>) -> Option<LeaderFlags> {
         retry_period: reader.duration_of_at_least("leader-elect-retry-period", SHORTEST_PERIOD),
         name: reader
             .text("leader-elect-resource-name")
-            .unwrap_or_default(),
+            .unwrap_or_else(|| lease.to_owned()),
         namespace: reader
             .text("leader-elect-resource-namespace")
             .unwrap_or_default(),

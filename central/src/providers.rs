@@ -8,15 +8,15 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 
 use crate::cloud_api::{Fault, Metrics};
-use crate::cloud_provider::Clouds;
 use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Background, Cloud, ConfigFile, MakeLoadBalancers, Networks, Obstacle, OpenContext,
     Registration, Source,
 };
+use crate::cloud_provider::{Clouds, ForeignPool};
 use crate::clouds::CLOUDS;
-use crate::flags::Flags;
+use crate::flags::{Flags, NO_CLOUD};
 
 /// What was opened.
 pub struct Opened {
@@ -41,9 +41,8 @@ pub struct Opened {
 /// Whatever keeps one from being used, with what to do about it.
 pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Opened> {
     let chosen = &flags.choice.providers;
-    let names: Vec<&str> = chosen.iter().map(|cloud| cloud.name).collect();
     tracing::info!(
-        providers = names.join(","),
+        providers = names(chosen).join(","),
         because = flags.choice.because,
         "chosen"
     );
@@ -80,6 +79,9 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         background.extend(opened.background);
         obstacles.extend(opened.obstacle);
     }
+    if chosen.is_empty() {
+        networks.push(Arc::new(ForeignPool::default));
+    }
     load_balancers.sort_by_key(|(cloud, _)| chosen.iter().position(|other| other == cloud));
     Ok(Opened {
         clouds: Arc::new(Clouds::new(instances)),
@@ -89,6 +91,14 @@ pub async fn open(flags: &Flags, registry: &mut Registry) -> anyhow::Result<Open
         background,
         obstacles,
     })
+}
+
+/// The names of clouds, or that there is none.
+fn names(clouds: &[&'static Registration]) -> Vec<&'static str> {
+    if clouds.is_empty() {
+        return vec![NO_CLOUD];
+    }
+    clouds.iter().map(|cloud| cloud.name).collect()
 }
 
 /// The cloud whose configuration `--cloud-config` is.
@@ -104,8 +114,7 @@ fn owner_of_file(
     let own = reads(|file| matches!(file, ConfigFile::Own(_)));
     let owner = own.or_else(|| reads(|file| matches!(file, ConfigFile::Shared(_))));
     if owner.is_none() {
-        let names: Vec<&str> = chosen.iter().map(|cloud| cloud.name).collect();
-        let names = names.join(", ");
+        let names = names(chosen).join(", ");
         tracing::warn!("--cloud-config is ignored: {names} reads its environment alone");
     }
     owner

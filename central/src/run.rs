@@ -337,7 +337,7 @@ impl Program {
             concurrency: flags.concurrent_syncs,
             services: watched.services.clone(),
             queue: watched.service_queue.clone(),
-            own_class: flags.own_class.clone(),
+            own_classes: flags.own_classes.clone(),
             serves_classless: flags.serves_classless,
         };
         let stop = self.stop.clone();

@@ -424,6 +424,10 @@ pub mod reasons {
 /// follows: `mooring.dev/cloudscale`. Written by people, read by central.
 pub const CLASS_PREFIX: &str = "mooring.dev/";
 
+/// What follows in the class of Services that get addresses of L2Networks: `mooring.dev/l2`. No provider has
+/// this name.
+pub const L2_CLASS: &str = "l2";
+
 /// Admission policies of the chart. The node daemon makes sure at its start that they refuse it what
 /// is not its own.
 pub mod policies {
@@ -507,7 +511,9 @@ pub mod segment_conditions {
 /// The Lease that central's replicas compete for: the one that the Go controllers use, in
 /// [`LEADER_LEASE_NAMESPACE`], so that an old controller and Mooring never both act.
 pub const LEADER_LEASE: &str = "cloud-controller-manager";
-/// Where [`LEADER_LEASE`] lives.
+/// The same with `--cloud-provider=none`.
+pub const CLOUDLESS_LEADER_LEASE: &str = "mooring-central";
+/// Where the Lease lives.
 pub const LEADER_LEASE_NAMESPACE: &str = "kube-system";
 
 /// The Lease of one node daemon, in the namespace that the daemon runs in.

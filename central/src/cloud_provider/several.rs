@@ -20,7 +20,7 @@ pub struct Clouds {
 }
 
 impl Clouds {
-    /// These clouds, one at least.
+    /// These clouds.
     #[must_use]
     pub fn new(all: Vec<Arc<dyn Instances>>) -> Self {
         Self {

@@ -63,7 +63,7 @@ pub struct Work {
     /// Those to look at.
     pub queue: Arc<Queue>,
     /// `--load-balancer-class`.
-    pub own_class: Option<String>,
+    pub own_classes: Vec<String>,
     /// `--serve-classless-services`.
     pub serves_classless: bool,
 }
@@ -88,7 +88,7 @@ pub async fn run(
 ) {
     let (services, queue) = (to_do.services, to_do.queue);
     let routing = Routing {
-        own_class: to_do.own_class,
+        own_classes: to_do.own_classes,
         serves_classless: to_do.serves_classless,
         l2_networks: l2.is_some(),
         clouds: clouds.iter().map(Cloud::provider).collect(),
@@ -96,8 +96,8 @@ pub async fn run(
     let machines = context.instances.changes();
     let given = || (services.clone(), queue.clone(), routing.clone());
     let l2 = l2.map(|l2| {
-        let (services, queue, _) = given();
-        L2Services::new(context.clone(), services, queue, l2)
+        let (services, queue, routing) = given();
+        L2Services::new(context.clone(), services, queue, routing, l2)
     });
     let clouds = clouds.into_iter().map(|cloud| {
         let (services, queue, routing) = given();
@@ -171,11 +171,13 @@ impl Controller {
                 None => self.by_l2(key).await,
             },
             // What another has given it is not given out.
-            None if service.class.is_some() => {
-                self.by_none(&service).await;
-                self.by_l2(key).await
+            None => {
+                let outcome = self.by_none(&service).await;
+                match self.ready_l2() {
+                    Some(l2) => l2.pass(key).await,
+                    None => outcome,
+                }
             }
-            None => self.by_none(&service).await,
         }
     }
 

@@ -19,12 +19,14 @@ pub struct ProcessEnv<'a> {
 /// The clouds, and how they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// At least one, none twice.
+    /// None twice. Empty: there is no cloud, and Nodes are left alone.
     pub providers: Vec<&'static Registration>,
     /// How that is known, for the log.
     pub because: String,
 }
 
+/// `--cloud-provider=none`.
+pub const NO_CLOUD: &str = "none";
 /// What such a name may end with: the platform that the program was built for.
 const PLATFORM: &str = "-linux-";
 
@@ -57,7 +59,7 @@ pub fn choose(env: ProcessEnv<'_>) -> Result<Choice, String> {
         let names: Vec<&str> = CLOUDS.iter().map(|cloud| cloud.name).collect();
         return Err(format!(
             "--cloud-provider is missing, and the environment has no credentials that would tell; \
-             write --cloud-provider with one of {}",
+             write --cloud-provider with one of {}, or {NO_CLOUD} for addresses of L2Networks alone",
             names.join(", ")
         ));
     };

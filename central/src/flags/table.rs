@@ -8,6 +8,7 @@ use mooring_common::flags::Action::{Accept, Act};
 use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Number, Text};
 use mooring_common::flags::{Flag, FlagTable, flag};
 
+use super::choice::NO_CLOUD;
 use crate::cloud_api::Limits;
 use crate::cloud_provider::registration::{ConfigFile, Registration};
 use crate::clouds::CLOUDS;
@@ -54,7 +55,8 @@ static HELP: LazyLock<Help> = LazyLock::new(|| {
         provider: format!(
             "The providers that the cluster has machines of, separated by commas: {}. Absent: the one \
              whose Go controller the program is started as ({}), else the one whose credentials are in \
-             the environment.",
+             the environment. {NO_CLOUD}: there is no cloud; Services get addresses of L2Networks, and nothing \
+             about Nodes is changed.",
             names.join(", "),
             programs.join(", ")
         ),
@@ -118,8 +120,8 @@ const OF_ALL: &[Flag] = &[
     flag(NODES, "concurrent-node-lifecycle-syncs", Integer, "1", Accept, "All Nodes are judged in one pass."),
     flag(NODES, "heartbeat-secret", Text, "", Act, "The Secret with which the node daemons sign their heartbeats, as NAMESPACE/NAME: where it is missing it is made, with one random key. One that is there is never changed. Absent: none is made."),
     flag(SERVICES, "concurrent-service-syncs", Integer, "4", Act, "How many Services are reconciled at the same time."),
-    flag(SERVICES, "load-balancer-class", Text, "", Act, "A spec.loadBalancerClass whose Services get a load balancer of the first cloud of --cloud-provider that has any. Those of the class mooring.dev/PROVIDER always get one of that provider; those of any other class are others'."),
-    flag(SERVICES, "serve-classless-services", Bool, "true", Act, "Serve Services without a spec.loadBalancerClass: with a load balancer of the first cloud of --cloud-provider that has any. false: only those of a class that names us; the others' finalizers and load balancers are not touched."),
+    flag(SERVICES, "load-balancer-class", List, "", Act, "Each spec.loadBalancerClass whose Services are served like those without one: with a load balancer of the first cloud of --cloud-provider that has any, else with addresses of an L2Network. Those of the class mooring.dev/PROVIDER always get a load balancer of that provider, those of mooring.dev/l2 always addresses of an L2Network; those of any other class are others'."),
+    flag(SERVICES, "serve-classless-services", Bool, "true", Act, "Serve Services without a spec.loadBalancerClass: with a load balancer of the first cloud of --cloud-provider that has any, else with addresses of an L2Network. false: only those of a class that names us; the others' finalizers, load balancers and addresses are not touched."),
     flag(SERVICES, "load-balancer-resync-period", Duration, "10m", Act, "How often the load balancers of a cloud are compared with what is wanted although nothing is known to have changed, so that changes by hand are undone; a tenth more or less, and less often where it takes many requests. 0: never."),
     flag(SERVICES, "delete-orphans", Bool, "false", Act, "Delete load balancers that bear this cluster's marks and whose Service no longer exists; and routes in --cluster-cidr to machines of Nodes that no Node needs, whoever made them. false: only report load balancers, in Events on the Service default/kubernetes, and count such routes."),
     flag(SERVICES, "health-target", Text, "service-proxy", Act, "Whom the clouds' health monitors ask whether a Node should get a Service's traffic: service-proxy (as the Go controllers do: the healthCheckNodePort where there is one, else what answers at the node port), or node-daemon (mooring-node's /services/<namespace>/<name> with externalTrafficPolicy Local, else its /healthz)."),
@@ -142,7 +144,7 @@ const OF_PROCESS: &[Flag] = &[
     flag(LEADER, "leader-elect-renew-deadline", Duration, "10s", Act, "How long the leader tries to renew before it gives up and ends."),
     flag(LEADER, "leader-elect-retry-period", Duration, "2s", Act, "How often the Lease is renewed, or tried for."),
     flag(LEADER, "leader-elect-resource-lock", Text, "leases", Act, "The kind of lock; only leases exists."),
-    flag(LEADER, "leader-elect-resource-name", Text, "cloud-controller-manager", Act, "The Lease's name; the default is that of the Go controllers, so that an old one and Mooring never both act."),
+    flag(LEADER, "leader-elect-resource-name", Text, "", Act, "The Lease's name. Absent: cloud-controller-manager, the one of the Go controllers, so that an old one and Mooring never both act; with --cloud-provider=none mooring-central."),
     flag(LEADER, "leader-elect-resource-namespace", Text, "kube-system", Act, "The Lease's namespace."),
     flag(LEADER, "shutdown-timeout", Duration, "25s", Act, "How long the program, after SIGTERM, waits for answers to requests in flight before it releases the Lease. If they do not come, the Lease expires instead. Keep it below the Pod's terminationGracePeriodSeconds and above the timeout of requests to the cloud."),
     flag(CLIENT, "kubeconfig", Text, "", Act, "A kubeconfig file. Absent: the configuration that every Pod is given."),

@@ -170,12 +170,12 @@ fn rejects_periods_of_zero() {
 #[test]
 fn sv_40_classes_choose_services() {
     let flags = read("--cloud-provider=cloudscale").unwrap().services;
-    assert!(flags.serves_classless && flags.own_class.is_none() && !flags.delete_orphans);
+    assert!(flags.serves_classless && flags.own_classes.is_empty() && !flags.delete_orphans);
     assert_eq!(flags.resync_period, Some(Duration::from_secs(600)));
-    let line = "--cloud-provider=cloudscale --load-balancer-class=example.com/x \
+    let line = "--cloud-provider=cloudscale --load-balancer-class=example.com/x,example.com/y \
                 --serve-classless-services=false --load-balancer-resync-period=0 --delete-orphans";
     let flags = read(line).unwrap().services;
-    assert_eq!(flags.own_class.as_deref(), Some("example.com/x"));
+    assert_eq!(flags.own_classes, ["example.com/x", "example.com/y"]);
     assert!(!flags.serves_classless && flags.delete_orphans && flags.resync_period.is_none());
 }
 

@@ -60,7 +60,7 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let client = connect(&flags).await?;
     let clouds = opened.make_load_balancers(&client, "mooring-plan");
     let routing = Routing {
-        own_class: flags.common.services.own_class.clone(),
+        own_classes: flags.common.services.own_classes.clone(),
         serves_classless: flags.common.services.serves_classless,
         l2_networks: !opened.networks.is_empty(),
         clouds: clouds.iter().map(|cloud| cloud.provider()).collect(),

@@ -110,10 +110,10 @@ impl Ingress {
 }
 
 impl ServiceView {
-    /// Whether it is for us to provide its load balancer.
+    /// Whether it is to have a load balancer, whoever provides it.
     #[must_use]
     pub fn wants_load_balancer(&self) -> bool {
-        self.is_load_balancer && self.class.is_none() && !self.deleting
+        self.is_load_balancer && !self.deleting
     }
 
     /// Whether our finalizer is on it.

@@ -197,13 +197,16 @@ impl ServiceView {
             .split(',')
             .map(|text| text.trim().parse())
             .collect();
+        let recorded = recorded.unwrap_or_default();
+        if spec.load_balancer_class.is_some() {
+            // It may be another implementation's by now, which gives it addresses of its own.
+            addresses.retain(|address| recorded.contains(address));
+        }
         Some(Self {
             uid: meta.uid.unwrap_or_default(),
-            network: annotations
-                .remove(keys::ALLOCATED_NETWORK)
-                .filter(|_| spec.load_balancer_class.is_none()),
+            network: annotations.remove(keys::ALLOCATED_NETWORK),
             addresses,
-            recorded: recorded.unwrap_or_default(),
+            recorded,
             policy: match spec.external_traffic_policy.as_deref() {
                 Some("Local") => TrafficPolicy::Local,
                 _ => TrafficPolicy::Cluster,

@@ -1,5 +1,6 @@
 //! Services, and the process `mooring-central`, on real API servers.
 
+mod bare_metal;
 mod cloudscale_services;
 mod l2_networks;
 mod l2_services;

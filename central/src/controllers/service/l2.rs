@@ -4,8 +4,8 @@
 //! are written in one patch; all of it is released before the finalizer goes. A request that cannot
 //! be met is told in an Event, and the Service keeps what it has.
 //!
-//! **Assumptions.** Services with a `loadBalancerClass`, and those whose status somebody else has
-//! filled, are not ours, and are not touched; nor are their addresses given out. But a status
+//! **Assumptions.** Services of a `loadBalancerClass` that is not ours, and those whose status somebody
+//! else has filled, are not touched; nor are their addresses given out. But a status
 //! without our record whose addresses are an L2Network's, and nobody else's, is taken for ours: the
 //! controller before us wrote it, or somebody has replaced the Service and lost our annotations. The
 //! status is what a user cannot write; the record in the annotations counts beside it.
@@ -26,6 +26,7 @@ use mooring_common::k8s::{Cache, Events, ObjectKey};
 use mooring_common::names::components;
 
 use super::api::{fresh, fresh_all};
+use super::routing::{Routing, Server};
 use super::{Failure, L2, Queue};
 use crate::controllers::Context;
 use crate::controllers::address_pool::{Allocations, Claim, Namespace};
@@ -41,6 +42,7 @@ const NAMESPACES_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct L2Services {
     context: Context,
     services: Arc<Cache<ServiceView>>,
+    routing: Routing,
     namespaces: Arc<Cache<NamespaceView>>,
     allocations: Arc<Allocations>,
     queue: Arc<Queue>,
@@ -56,11 +58,13 @@ impl L2Services {
         context: Context,
         services: Arc<Cache<ServiceView>>,
         queue: Arc<Queue>,
+        routing: Routing,
         l2: L2,
     ) -> Self {
         Self {
             events: context.events(components::SERVICE),
             services,
+            routing,
             namespaces: l2.namespaces,
             allocations: l2.allocations,
             queue,
@@ -121,6 +125,9 @@ impl L2Services {
     }
 
     fn observe(&self, service: &ServiceView) -> Allocated {
+        if !self.serves(service) {
+            return Err(Obstacle::NotOurs);
+        }
         let waits = |observed: &Allocated| matches!(observed, Err(Obstacle::Unavailable(_)));
         let look = || {
             let namespace = self.namespace(&service.key);
@@ -136,6 +143,10 @@ impl L2Services {
             self.waiting().remove(&service.key);
         }
         observed
+    }
+
+    fn serves(&self, service: &ServiceView) -> bool {
+        self.routing.server(service) == Some(Server::L2Networks)
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashSet<ObjectKey>> {
@@ -172,7 +183,8 @@ impl L2Services {
     /// taken for free: a cache may lag behind what the last leader did.
     async fn look(&self, key: &ObjectKey) -> Result<Option<ServiceView>, kube::Error> {
         let cached = self.services.get(key);
-        let wants_nothing = cached.as_ref().is_none_or(|s| !s.wants_load_balancer());
+        let wants = |service: &ServiceView| service.wants_load_balancer() && self.serves(service);
+        let wants_nothing = !cached.as_deref().is_some_and(wants);
         if wants_nothing && self.allocations.held(key).is_some() {
             return fresh(&self.context.client, key).await;
         }

@@ -1,6 +1,6 @@
 //! Which Services are ours, and who provides what they ask for.
 
-use mooring_common::names::CLASS_PREFIX;
+use mooring_common::names::{CLASS_PREFIX, L2_CLASS};
 
 use crate::views::service_view::ServiceView;
 
@@ -16,8 +16,8 @@ pub enum Server {
 /// What the flags say about it.
 #[derive(Clone, Debug)]
 pub struct Routing {
-    /// `--load-balancer-class`: the `spec.loadBalancerClass` that is ours.
-    pub own_class: Option<String>,
+    /// `--load-balancer-class`: each `spec.loadBalancerClass` that is served like none.
+    pub own_classes: Vec<String>,
     /// `--serve-classless-services`: whether Services without a class are ours.
     pub serves_classless: bool,
     /// Whether there are L2Networks.
@@ -32,28 +32,34 @@ impl Routing {
     pub fn is_ours(&self, service: &ServiceView) -> bool {
         match &service.class {
             None => self.serves_classless,
-            class @ Some(name) => *class == self.own_class || self.named(name).is_some(),
+            Some(name) => self.own_classes.contains(name) || self.named(name).is_some(),
         }
     }
 
-    /// The provider that a class names: `mooring.dev/cloudscale`.
-    fn named(&self, class: &str) -> Option<&'static str> {
+    /// Who is named by a class: `mooring.dev/cloudscale`, `mooring.dev/l2`.
+    fn named(&self, class: &str) -> Option<Server> {
         let name = class.strip_prefix(CLASS_PREFIX)?;
-        self.clouds.iter().copied().find(|cloud| *cloud == name)
+        if name == L2_CLASS {
+            return self.l2_networks.then_some(Server::L2Networks);
+        }
+        let mut clouds = self.clouds.iter().copied();
+        clouds.find(|cloud| *cloud == name).map(Server::Cloud)
     }
 
     /// Who provides it; `None`: somebody else. With a cloud, a Service comes to an L2Network by its
-    /// annotations; one that names a class of ours is the cloud's.
+    /// class or by its annotations; one of a class of the operator's is the cloud's.
     #[must_use]
     pub fn server(&self, service: &ServiceView) -> Option<Server> {
         if !self.is_ours(service) {
             return None;
         }
         let class = service.class.as_deref();
-        let named = class.and_then(|class| self.named(class));
+        if let Some(named) = class.and_then(|class| self.named(class)) {
+            return Some(named);
+        }
         let has = service.allocated_network.is_some() && service.public_network.is_none();
         let asks = service.network_request.is_some() || has;
-        match named.or_else(|| self.clouds.first().copied()) {
+        match self.clouds.first().copied() {
             Some(cloud) if !self.l2_networks || !asks || class.is_some() => {
                 Some(Server::Cloud(cloud))
             }
@@ -87,7 +93,7 @@ mod tests {
 
     fn both() -> Routing {
         Routing {
-            own_class: None,
+            own_classes: Vec::new(),
             serves_classless: true,
             l2_networks: true,
             clouds: vec!["one", "two"],
@@ -133,12 +139,21 @@ mod tests {
     fn sv_40_ns_14_serves_only_configured_classes() {
         assert_eq!(both().server(&of_class("example.com/x")), None);
         let named = Routing {
-            own_class: Some("example.com/x".to_owned()),
+            own_classes: vec!["example.com/x".to_owned(), "example.com/z".to_owned()],
             serves_classless: false,
             ..both()
         };
         assert_eq!(named.server(&of_class("example.com/x")), Some(CLOUD));
+        assert_eq!(named.server(&of_class("example.com/z")), Some(CLOUD));
         assert_eq!(named.server(&of_class("example.com/y")), None);
+        let l2 = Routing {
+            clouds: Vec::new(),
+            ..named.clone()
+        };
+        let of = |class: &str| l2.server(&of_class(class));
+        assert_eq!(of("example.com/x"), Some(Server::L2Networks));
+        assert_eq!(of("example.com/y"), None);
+        assert_eq!(l2.server(&asking()), None, "it has no class");
         assert_eq!(named.server(&service()), None);
     }
 
@@ -148,6 +163,12 @@ mod tests {
         assert_eq!(of("mooring.dev/two"), Some(Server::Cloud("two")));
         assert_eq!(of("mooring.dev/one"), Some(CLOUD));
         assert_eq!(of("mooring.dev/three"), None);
+        assert_eq!(of("mooring.dev/l2"), Some(Server::L2Networks));
+        let cloud = Routing {
+            l2_networks: false,
+            ..both()
+        };
+        assert_eq!(cloud.server(&of_class("mooring.dev/l2")), None);
         assert_eq!(both().server(&service()), Some(CLOUD));
         let named_alone = Routing {
             serves_classless: false,

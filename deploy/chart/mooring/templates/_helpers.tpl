@@ -24,9 +24,19 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{ .name }}:{{ .root.Values.images.tag | default .root.Chart.AppVersion }}
 {{- end }}
 
-{{/* The providers, separated by commas; there is no default. */}}
+{{/* The providers, separated by commas. */}}
 {{- define "mooring.cloudProvider" -}}
-{{ required "cloudProvider is not set; name the provider, for example --set cloudProvider=cloudlycke" .Values.cloudProvider }}
+{{ required "cloudProvider is empty; name the provider, or none where there is no cloud" .Values.cloudProvider }}
+{{- end }}
+
+{{/* "yes" with a cloud; nothing without. */}}
+{{- define "mooring.hasCloud" -}}
+{{- if ne .Values.cloudProvider "none" -}}yes{{- end -}}
+{{- end }}
+
+{{/* The name of the Lease by which one replica leads. */}}
+{{- define "mooring.leaderLease" -}}
+{{ .Values.central.leaderElection.name | default (ternary "cloud-controller-manager" "mooring-central" (eq (include "mooring.hasCloud" .) "yes")) }}
 {{- end }}
 
 {{/* The ConfigMap with the machines file; nothing where there is none. */}}

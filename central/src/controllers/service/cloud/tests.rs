@@ -100,7 +100,7 @@ fn told(outcome: Outcome<Failure>) -> Outcome<Told> {
 /// The controller, knowing nothing of what was before.
 fn restarted(cluster: &Arc<FakeCluster>, cloud: &FakeCloud, options: Options) -> CloudServices {
     let routing = Routing {
-        own_class: None,
+        own_classes: Vec::new(),
         serves_classless: true,
         l2_networks: true,
         clouds: vec!["fake"],

@@ -12,7 +12,9 @@ use crate::views::service_view::ServiceView;
 /// Why a Service cannot be given what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Obstacle {
-    #[error("it wants no load balancer of ours")]
+    #[error("its loadBalancerClass is another's, or it has none and those are another's")]
+    NotOurs,
+    #[error("it wants no load balancer")]
     NotWanted,
     #[error("somebody else has given it an address")]
     ServedByAnother,

@@ -59,8 +59,8 @@ pub(super) enum Decision {
 }
 
 pub(super) fn plan(service: &ServiceView, allocated: &Allocated) -> Decision {
-    if service.class.is_some() {
-        return Decision::Leave("its loadBalancerClass is another's");
+    if *allocated == Err(Obstacle::NotOurs) {
+        return Decision::Leave("it is another's by its loadBalancerClass");
     }
     if *allocated == Err(Obstacle::ServedByAnother) {
         return Decision::Leave("somebody else has given it an address");
@@ -167,21 +167,18 @@ mod tests {
 
     #[test]
     fn leaves_what_is_not_ours() {
-        let foreign_class = ServiceView {
-            class: Some("x/y".into()),
-            deleting: true,
-            ..provided()
-        };
         let plain = ServiceView {
             is_load_balancer: false,
             ..service()
         };
-        for service in [foreign_class, plain] {
-            assert!(
-                matches!(plan(&service, &allocated()), Decision::Leave(_)),
-                "{service:?}"
-            );
-        }
+        let leaves = plan(&plain, &allocated());
+        assert!(matches!(leaves, Decision::Leave(_)), "{leaves:?}");
+        let deleted = ServiceView {
+            deleting: true,
+            ..provided()
+        };
+        let leaves = plan(&deleted, &Err(Obstacle::NotOurs));
+        assert!(matches!(leaves, Decision::Leave(_)), "{leaves:?}");
         let others = plan(&service(), &Err(Obstacle::ServedByAnother));
         assert!(matches!(others, Decision::Leave(_)));
     }

@@ -1,0 +1,121 @@
+//! What the chart gives without any value: no cloud, addresses of L2Networks, and Nodes left alone.
+
+use jiff::SignedDuration;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+use mooring_common::names::annotations;
+use mooring_common::names::{CLOUDLESS_LEADER_LEASE, LEADER_LEASE, LEADER_LEASE_NAMESPACE};
+use mooring_test_cluster::cluster::Cluster;
+use mooring_test_cluster::control_plane::{ControlPlane, Options};
+use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, put_lease};
+use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags, Shipped};
+use mooring_test_cluster::test_namespace::{TestNamespace, is_untouched};
+use serde_json::json;
+
+/// Makes a Service of this class.
+async fn create_of_class(namespace: &TestNamespace, name: &str, class: &str) {
+    let service = ServiceBuilder::load_balancer(&namespace.name, name).class(class);
+    let service = service.port(80, 8080);
+    service.create(&namespace.client).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_chart_without_values_gives_addresses_and_leaves_nodes_alone() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let shipped = Shipped::install_without_cloud(&control_plane)
+        .await
+        .unwrap();
+    let admin = control_plane.admin();
+    // Another cloud's controller leads, and a Node waits for it.
+    let now = SignedDuration::ZERO;
+    put_lease(&admin, LEADER_LEASE_NAMESPACE, LEADER_LEASE, "another", now)
+        .await
+        .unwrap();
+    let nodes = Api::<Node>::all(admin.clone());
+    let foreign = NodeBuilder::new("n1").tainted().provider_id("aws:///z/i-1");
+    foreign.create(&admin).await.unwrap();
+    NodeBuilder::new("n2")
+        .tainted()
+        .create(&admin)
+        .await
+        .unwrap();
+    let mut before = Vec::new();
+    for name in ["n1", "n2"] {
+        before.push(nodes.get(name).await.unwrap());
+    }
+    let flags = CentralFlags::replica().with("--cloud-provider=none");
+    let _central = shipped.start_central(&control_plane, flags).await.unwrap();
+    let namespace = TestNamespace::with_network(admin.clone(), 4).await;
+    for (name, class) in [
+        ("ours", "mooring.dev/l2"),
+        ("theirs", "example.org/other"),
+        ("clouds", "mooring.dev/linode"),
+    ] {
+        create_of_class(&namespace, name, class).await;
+    }
+    namespace.create("plain").await;
+    namespace.served("plain").await;
+    namespace.served("ours").await;
+    for name in ["theirs", "clouds"] {
+        let service = namespace.get(name).await;
+        assert!(is_untouched(&service), "{service:?}");
+    }
+    namespace.delete("ours").await;
+    namespace.gone("ours").await;
+    let lease = Api::<Lease>::namespaced(admin.clone(), LEADER_LEASE_NAMESPACE);
+    lease.get(CLOUDLESS_LEADER_LEASE).await.unwrap();
+    for before in before {
+        let name = before.metadata.name.as_deref().unwrap();
+        assert_eq!(nodes.get(name).await.unwrap(), before);
+    }
+    let log = control_plane.audit_settled().await;
+    let written = log.writes_by(CENTRAL_USER).of("nodes");
+    assert!(written.is_empty(), "{}", written.summary());
+    shipped.assert_no_forbidden(&control_plane).await;
+}
+
+#[tokio::test]
+async fn implementations_live_side_by_side_by_class() {
+    let cluster = Cluster::exclusive().await;
+    NodeBuilder::new("n1")
+        .ready()
+        .create(&cluster.admin)
+        .await
+        .unwrap();
+    let namespace = TestNamespace::with_network(cluster.admin.clone(), 3).await;
+    // The other implementation serves those without a class, from a range that overlaps ours.
+    namespace.create("theirs").await;
+    let status = json!({ "loadBalancer": { "ingress": [{ "ip": namespace.address(0) }] } });
+    namespace.patch_status("theirs", &status).await;
+    namespace.create("waits").await;
+    let flags = CentralFlags::alone()
+        .with("--cloud-provider=none")
+        .with("--concurrent-service-syncs=1")
+        .with("--serve-classless-services=false")
+        .with("--load-balancer-class=mooring.dev/a,mooring.dev/b");
+    let _central = cluster.start_central(flags).await;
+    for (name, class) in [("first", "mooring.dev/a"), ("second", "mooring.dev/b")] {
+        create_of_class(&namespace, name, class).await;
+        namespace.served(name).await;
+    }
+    // Of three addresses, one is theirs.
+    create_of_class(&namespace, "third", "mooring.dev/l2").await;
+    let refused = namespace.told_with("third", "SyncLoadBalancerFailed", "no free IPv4 address");
+    refused.await;
+    assert!(is_untouched(&namespace.get("waits").await));
+    namespace.delete("first").await;
+    namespace.gone("first").await;
+    namespace.served("third").await;
+    // One moves over with its address: a class can be set when it becomes a load balancer.
+    let away = json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null}});
+    namespace.patch("theirs", &away).await;
+    let own = namespace.address(0);
+    let here = json!({
+        "metadata": {"annotations": {annotations::ADDRESSES_REQUEST: own}},
+        "spec": {"type": "LoadBalancer", "loadBalancerClass": "mooring.dev/l2"},
+    });
+    namespace.patch("theirs", &here).await;
+    namespace.served_with("theirs", &[own]).await;
+    cluster.finish().await;
+}
