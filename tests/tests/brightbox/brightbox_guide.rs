@@ -16,6 +16,15 @@ use crate::brightbox_services::cluster::{LoadBalancerCloud as _, SOON, assert_no
 use crate::brightbox_services::left_by_go::{cases, leave};
 use crate::change_over::{GuideCluster, NAMESPACE, OldController};
 
+/// What Services have: accounts and servers show how much of that there is.
+const OF_SERVICES: [Kind; 5] = [
+    Kind::LoadBalancer,
+    Kind::ServerGroup,
+    Kind::FirewallPolicy,
+    Kind::FirewallRule,
+    Kind::CloudIp,
+];
+
 fn old_controller() -> OldController {
     OldController {
         cloud: Cloud::Brightbox,
@@ -31,7 +40,12 @@ fn old_controller() -> OldController {
                 ("https://api.gb1.brightbox.com", sim(cloud).url()),
             ]
         },
-        everything: |cloud| Kind::ALL.map(|kind| sim(cloud).all(kind)).as_slice().into(),
+        everything: |cloud| {
+            OF_SERVICES
+                .map(|kind| sim(cloud).all(kind))
+                .as_slice()
+                .into()
+        },
         found: |cloud, service| found_by_go(sim(cloud), &name(service)),
         assert_served: |cloud, id| assert_none(&sim(cloud).outages(id)),
         // Where nothing is to be done, nothing is recorded either.
@@ -120,7 +134,8 @@ fn found_by_go(sim: &Brightbox, name: &str) -> Option<String> {
     Some(id)
 }
 
-/// Waits until the private addresses of the Nodes are internal ones.
+/// Waits until the private addresses of the Nodes are internal ones. With the chart that is up to the Nodes' own
+/// daemons, which nobody plays here.
 async fn are_internal(cluster: &GuideCluster) {
     let nodes = Api::<Node>::all(cluster.cp.admin());
     for n in [1, 2] {
@@ -148,6 +163,5 @@ async fn way_a_and_back_again_writes_nothing_in_the_cloud() {
 async fn way_b_and_back_again_writes_nothing_in_the_cloud_and_leaves_no_trace() {
     let cluster = left_by_go().await;
     cluster.goes_way_b().await;
-    are_internal(&cluster).await;
     cluster.goes_back_from_b().await;
 }
