@@ -173,18 +173,18 @@ const DAMAGES: [fn(&mut Own<'_>); 20] = [
     |own| own.groups().for_each(|group| group.servers.clear()),
     |own| {
         own.groups()
-            .for_each(|group| group.servers.extend(SERVERS.map(ToOwned::to_owned)))
+            .for_each(|group| group.servers.extend(SERVERS.map(ToOwned::to_owned)));
     },
     |own| own.balancers().for_each(|balancer| balancer.nodes.clear()),
     |own| {
         own.balancers()
-            .for_each(|balancer| balancer.nodes.extend(SERVERS.map(ToOwned::to_owned)))
+            .for_each(|balancer| balancer.nodes.extend(SERVERS.map(ToOwned::to_owned)));
     },
     |own| {
         own.0
             .account
             .balancers
-            .retain(|balancer| balancer.name != NAME)
+            .retain(|balancer| balancer.name != NAME);
     },
     |own| own.become_("failed"),
     |own| own.become_("failing"),
