@@ -24,8 +24,8 @@ use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, S
 use super::zones;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
-    LoadBalancerRequest, LoadBalancerStatus, PlanSummary, PreparedPlan, Progress, ReconcileError,
-    WriteGuard,
+    LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, PreparedPlan, Progress,
+    ReconcileError, WriteGuard,
 };
 
 /// A plan for a Service that is to have a load balancer.
@@ -74,6 +74,14 @@ impl<P: Provider> EnsurePlan<P> {
         let mut desired = P::desired(request, &options, &members);
         let fingerprint = desired.fingerprint();
         let there = shared.find(&query, &all, fingerprint.as_deref()).await?;
+        // What a person should know is told whatever comes of the rest.
+        let with_notices =
+            |mut told: Vec<Notice>, desired: &P::Desired, observed: Option<&P::Observed>| {
+                told.extend(questions.iter().cloned());
+                let of_request = notices::of::<P>(request, &options, desired, &members, observed);
+                told.extend(of_request);
+                told
+            };
         let mut unsettled = None;
         let mut applied = None;
         let (known, as_of) = match there {
@@ -92,15 +100,27 @@ impl<P: Provider> EnsurePlan<P> {
                 (None, query.asked)
             }
             Found::One(known) => (Some(*known), query.asked),
-            Found::Refused(why) => return Err(ReconcileError::Refused(why)),
+            Found::Refused(why) => {
+                let notices = with_notices(notices, &desired, None);
+                return Err(ReconcileError::Refused(why).with(notices));
+            }
         };
         let observed = known.as_ref().map(|known| &known.observed);
         let since = shared.cache.since(&query.uid);
-        provider.look_up(&mut desired, observed, since).await?;
+        let looked_up = provider.look_up(&mut desired, observed, since).await;
         let wanted = desired.exclusives();
-        let permitted = shared
-            .check_exclusives(request, &query, wanted, observed)
-            .await?;
+        let permitted = match looked_up {
+            Ok(()) => {
+                shared
+                    .check_exclusives(request, &query, wanted, observed)
+                    .await
+            }
+            Err(why) => Err(why),
+        };
+        let permitted = match permitted {
+            Ok(permitted) => permitted,
+            Err(why) => return Err(why.with(with_notices(notices, &desired, observed))),
+        };
         notices.extend(zones::keep(&mut desired, &members, observed));
         let is_held = shared
             .follow_endpoints(request, &members, &mut desired, observed)
@@ -116,9 +136,7 @@ impl<P: Provider> EnsurePlan<P> {
         });
         let again = held.into_iter().chain(drained).min();
         let is_changing = observed.is_some_and(|observed| observed.listed().is_changing());
-        notices.extend(questions);
-        let of_request = notices::of::<P>(request, &options, &desired, &members, observed);
-        notices.extend(of_request);
+        let notices = with_notices(notices, &desired, observed);
         if observed.is_some_and(|observed| !observed.listed().is_made()) {
             // Something is there, but not what was asked for last.
             unsettled = shared.unsettled(&query);

@@ -87,6 +87,10 @@ impl<P: Provider> Shared<P> {
                  and stays"
             )));
         }
+        if balancer.is_changing() {
+            // It was asked for before.
+            return Ok(());
+        }
         if self.delete(id, &P::deletion(&balancer), guard).await? {
             return Ok(());
         }

@@ -367,7 +367,7 @@ fn ambiguous<L: Listed>(several: &[&L], words: &Vocabulary) -> String {
 fn remedy(balancer: &impl Listed, claim: &Claim) -> String {
     if claim.words.id_by == IdBy::Name {
         return "if another cluster uses it, give this one another --cluster-name; if nobody does, delete it \
-                by hand"
+                by hand, or let --delete-orphans do it, if it was made for this cluster"
             .to_owned();
     }
     match claim.words.name_key {

@@ -3,6 +3,7 @@
 
 mod beside;
 pub(crate) mod cluster;
+pub(crate) mod phases;
 pub(crate) mod proc;
 mod rest;
 

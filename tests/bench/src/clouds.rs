@@ -5,6 +5,7 @@ pub(crate) mod cloudscale;
 pub(crate) mod linode;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
@@ -48,6 +49,9 @@ pub(crate) trait SimulatedCloud: Send + Sync + Sized + 'static {
 
     /// What goes wrong.
     fn faults(&self) -> &Faults;
+
+    /// Each answer comes so late.
+    fn set_latency(&self, latency: Duration);
 
     /// What the load balancer of each of these Services leads to now.
     fn served(&self, services: &[Service]) -> Vec<Served>;

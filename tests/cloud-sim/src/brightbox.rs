@@ -154,6 +154,11 @@ impl Brightbox {
         self.state().behaviour = behaviour;
     }
 
+    /// Changes how it behaves.
+    pub fn adjust(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut self.state().behaviour);
+    }
+
     /// At the n-th of these requests, counted from now on and from 1, `hook` is called and the
     /// connection is reset; `executed`: the request has taken effect by then.
     pub fn kill_switch(

@@ -1,5 +1,7 @@
 //! Any of the clouds by one set of names: for scenarios that must hold on all.
 
+mod tokens;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -477,23 +479,6 @@ impl CloudSim {
             Sim::Cloudscale(cloudscale) => cloudscale.turned_away(),
             Sim::Phoenixnap(phoenixnap) => phoenixnap.turned_away(),
             Sim::Brightbox(brightbox) => brightbox.turned_away(),
-        }
-    }
-
-    /// The token is revoked, or valid again.
-    pub fn revoke_token(&self, revoked: bool) {
-        let token = if revoked { "another" } else { TOKEN };
-        match &self.sim {
-            Sim::Linode(linode) => linode.set_token(token),
-            Sim::Cloudscale(cloudscale) => cloudscale.set_token(token),
-            Sim::Phoenixnap(phoenixnap) => {
-                phoenixnap.change_secret(revoked);
-                phoenixnap.revoke_tokens();
-            }
-            Sim::Brightbox(brightbox) => {
-                brightbox.change_secret(revoked);
-                brightbox.revoke_tokens();
-            }
         }
     }
 

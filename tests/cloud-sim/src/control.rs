@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::door::Handles;
+use super::request::PathPattern;
 use super::{Fault, When};
 
 /// How long nobody is at home unless it is said.
@@ -104,15 +105,14 @@ impl Default for Wish {
 }
 
 impl Wish {
-    fn when(&self) -> Result<When, &'static str> {
-        let mut when = if self.writes {
-            When::write(&self.path)
-        } else {
-            When::any(&self.path)
-        };
+    fn when(&self) -> Result<When, String> {
+        let mut when = When::to(PathPattern::parse(&self.path)?);
+        if self.writes {
+            when = when.of_writes();
+        }
         if let Some(method) = &self.method {
             let method = Method::from_bytes(method.to_uppercase().as_bytes());
-            when = when.method(method.map_err(|_| "method: what is that?")?);
+            when = when.method(method.map_err(|_| "method: what is that?".to_owned())?);
         }
         Ok(when.after(self.nth.saturating_sub(1)).times(self.times))
     }
@@ -178,7 +178,8 @@ async fn inject(Shared(handles): Shared<Handles>, body: Bytes) -> Response {
             handles.faults.inject(when, fault);
             done()
         }
-        (Err(why), _) | (_, Err(why)) => refused(why),
+        (Err(why), _) => refused(&why),
+        (_, Err(why)) => refused(why),
     }
 }
 

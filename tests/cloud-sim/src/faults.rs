@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::request::{Asked, matches_path};
+use super::request::{Asked, PathPattern};
 
 /// Which requests a fault concerns: all, unless it is said which.
 #[derive(Clone, Debug)]
@@ -20,22 +20,28 @@ pub struct When {
     reads: bool,
     writes: bool,
     method: Option<Method>,
-    path: String,
-    but: Option<String>,
+    path: PathPattern,
+    but: Option<PathPattern>,
     parameters: Vec<(String, String)>,
     after: u64,
     times: u64,
 }
 
 impl When {
-    /// Requests to a path, of any method; `*` stands for one segment, and a `**` at the start for
-    /// any number of them.
+    /// Requests to a path, of any method; `*` stands for one segment, `**` for any number of them.
+    ///
+    /// # Panics
+    /// If it is no such path; here and below.
     pub fn any(path: &str) -> Self {
+        Self::to(PathPattern::of(path))
+    }
+
+    pub(super) const fn to(path: PathPattern) -> Self {
         Self {
             reads: true,
             writes: true,
             method: None,
-            path: path.to_owned(),
+            path,
             but: None,
             parameters: Vec::new(),
             after: 0,
@@ -58,15 +64,17 @@ impl When {
 
     /// Requests to a path that mean to change something.
     pub fn write(path: &str) -> Self {
-        Self {
-            reads: false,
-            ..Self::any(path)
-        }
+        Self::any(path).of_writes()
+    }
+
+    pub(super) const fn of_writes(mut self) -> Self {
+        self.reads = false;
+        self
     }
 
     /// Not those to this path.
     pub fn but(mut self, path: &str) -> Self {
-        self.but = Some(path.to_owned());
+        self.but = Some(PathPattern::of(path));
         self
     }
 
@@ -108,11 +116,11 @@ impl When {
         let reads = asked.method == Method::GET || asked.method == Method::HEAD;
         (if reads { self.reads } else { self.writes })
             && self.method.as_ref().is_none_or(|m| *m == asked.method)
-            && matches_path(&self.path, &asked.path)
+            && self.path.matches(&asked.path)
             && !self
                 .but
                 .as_ref()
-                .is_some_and(|but| matches_path(but, &asked.path))
+                .is_some_and(|but| but.matches(&asked.path))
             && self.parameters.iter().all(|p| asked.query.contains(p))
     }
 }

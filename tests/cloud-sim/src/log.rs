@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::Value;
 
-use super::request::{Asked, matches_path};
+use super::request::{Asked, PathPattern};
 use super::{brightbox, phoenixnap};
 
 /// One request, without its credentials.
@@ -107,10 +107,14 @@ impl Calls {
         Self(kept.cloned().collect())
     }
 
-    /// Requests to a path; `*` stands for one segment, and a `**` at the start for any.
+    /// Requests to a path; `*` stands for one segment, `**` for any number of them.
+    ///
+    /// # Panics
+    /// If it is no such path.
     #[must_use]
     pub fn to(&self, path: &str) -> Self {
-        self.filter(|call| matches_path(path, &call.path))
+        let pattern = PathPattern::of(path);
+        self.filter(|call| pattern.matches(&call.path))
     }
 
     /// Requests that arrived at or after this moment.

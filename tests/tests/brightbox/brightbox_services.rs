@@ -7,7 +7,7 @@ mod crashes;
 mod firewalls;
 mod handover;
 mod https;
-mod left_by_go;
+pub(crate) mod left_by_go;
 mod members;
 mod robust;
 mod tenants;

@@ -1,132 +1,122 @@
-//! The guide of the change-over, with its own commands, there and back again: no write in the cloud.
-//!
-//! Real are the API server, kube-controller-manager, kubectl and `mooring-central`. Played are the cloud, the
-//! kubelets, and helm, which applies what the chart is rendered to.
+//! The guide of the change-over from Linode's Go controller, there and back again.
 
-mod cluster;
-mod guide;
-mod kubelet;
+use std::collections::BTreeMap;
 
-use std::time::Duration;
-
+use k8s_openapi::api::core::v1::Service;
 use mooring_cloud_sim::TOKEN;
-use mooring_test_cluster::objects::ServiceBuilder;
-use mooring_test_support::wait::eventually;
+use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
+use mooring_cloud_sim::linode::{Kind, Linode};
+use mooring_common::names::{annotations, labels};
+use mooring_test_cluster::objects::NodeBuilder;
+use serde_json::{Value, json};
 
-use crate::linode_services::cluster::{assert_none, ingress};
-use cluster::{GuideCluster, found_by_go, is_record};
+use crate::change_over::{GuideCluster, NAMESPACE, OldController};
+use crate::linode_services::cloud::SuiteCloud;
+use crate::linode_services::cluster::{LoadBalancerCloud as _, assert_none};
+use crate::linode_services::left_by_go::{RESERVED, cases, leave};
 
-/// What waits for rollouts and for a Lease that expires.
-const AT_LAST: Duration = Duration::from_secs(90);
-
-/// What `nodes` and `balancers` print must be as it was before, in the shell of the guide.
-const COMPARE: &str = "nodes | diff nodes.before -\nbalancers | diff balancers.before -\n";
-
-impl GuideCluster {
-    /// Steps 1 and 2.
-    async fn noted_and_planned(&self) {
-        self.reader.follow("1. Note what there is", None).await;
-        let plan = self
-            .reader
-            .follow("2. See that nothing would be done", None)
-            .await;
-        for name in self.names() {
-            let line = plan
-                .lines()
-                .find(|line| line.contains(&format!("default/{name}")));
-            assert!(line.is_some(), "{name} is missing: {plan}");
-        }
-        let idle = plan.matches("nothing to do").count();
-        assert_eq!(idle, self.names().count(), "{plan}");
-        for told in ["refused", "note:"] {
-            assert!(!plan.contains(told), "{plan}");
-        }
-        self.assert_untouched().await;
+fn old_controller() -> OldController {
+    OldController {
+        cloud: Cloud::Linode,
+        page: include_str!("../../../docs/how-to/linode.md"),
+        manifest: "linode.yaml",
+        name: "ccm-linode",
+        image: "linode/linode-cloud-controller-manager:v0.9.8",
+        credentials: "The token",
+        placeholders: |_| vec![("the token", TOKEN.to_owned())],
+        everything: |cloud| Kind::ALL.map(|kind| sim(cloud).all(kind)).as_slice().into(),
+        found: |cloud, service| found_by_go(sim(cloud), service),
+        assert_served: |cloud, id| assert_none(&sim(cloud).outages(id)),
+        is_adopted: |_, service| {
+            let notes = service.metadata.annotations.as_ref();
+            notes.is_some_and(|notes| notes.contains_key(annotations::APPLIED))
+        },
+        address: |address| format!("{} {}", address.type_, address.address),
     }
+}
+
+fn sim(cloud: &CloudSim) -> &Linode {
+    cloud.linode().unwrap()
+}
+
+/// A cluster and its cloud as the Go controller leaves them.
+async fn left_by_go() -> GuideCluster {
+    let mut cluster = GuideCluster::start(old_controller()).await;
+    sim(&cluster.cloud).reserve("eu-central", Some(RESERVED));
+    nodes(&cluster).await;
+    let (services, mut left) = (cluster.services(), BTreeMap::new());
+    for case in cases(NAMESPACE) {
+        let service = case.service.create(&cluster.cp.admin()).await.unwrap();
+        let (sim, protocol) = (sim(&cluster.cloud), case.protocol);
+        let id = leave(sim, &services, &service, protocol, case.change, case.shows).await;
+        left.insert(case.name.to_owned(), id);
+    }
+    cluster.is_left(left).await;
+    cluster
+}
+
+/// Two, described as the Go controller describes them.
+async fn nodes(cluster: &GuideCluster) {
+    let cloud = &cluster.cloud;
+    cloud.add(Server::named("somebody-elses").private("10.250.0.1"));
+    for n in [1, 2] {
+        let name = format!("n{n}");
+        let ipv6 = format!("2a01:7e01::{n}");
+        let server = Server::named(&name)
+            .public(&format!("203.0.113.{n}"))
+            .private(&SuiteCloud::address(n))
+            .public(&ipv6);
+        let addresses = server.addresses(Cloud::Linode);
+        let id = cloud.add(server);
+        let host = format!("00000000-0000-4000-8000-00000000000{n}");
+        cloud.set(&id, "host_uuid", json!(host));
+        let node = NodeBuilder::new(&name)
+            .provider_id(&id)
+            .label(labels::INSTANCE_TYPE, "small")
+            .label(labels::INSTANCE_TYPE_BETA, "small")
+            .label(labels::REGION, "eu-central")
+            .label(labels::REGION_BETA, "eu-central")
+            .label(labels::LINODE_HOST_UUID, &host)
+            .annotation(annotations::LINODE_PRIVATE_IP, &SuiteCloud::address(n))
+            .annotation(annotations::LINODE_PUBLIC_IPV6, &format!("{ipv6}/128"));
+        let node = if n == 1 {
+            node.label(labels::CONTROL_PLANE, "")
+        } else {
+            node
+        };
+        let described = addresses.iter().filter_map(|one| one.split_once(' '));
+        let node = described.fold(node, |node, (kind, address)| node.address(kind, address));
+        node.ready().create(&cluster.cp.admin()).await.unwrap();
+    }
+}
+
+/// The NodeBalancer that the Go controller finds: by the first entry of the status alone.
+fn found_by_go(sim: &Linode, service: &Service) -> Option<String> {
+    let status = service.status.as_ref()?.load_balancer.as_ref()?;
+    let entry = status.ingress.as_ref()?.first()?;
+    let is_it = |balancer: &Value| match (&entry.ip, &entry.hostname) {
+        (Some(ip), _) => balancer["ipv4"] == **ip || balancer["ipv6"] == **ip,
+        (None, Some(hostname)) => balancer["hostname"] == **hostname,
+        (None, None) => false,
+    };
+    let mut found = sim.all(Kind::NodeBalancer).into_iter().filter(is_it);
+    let id = found.next()?["id"].to_string();
+    assert!(found.next().is_none(), "two NodeBalancers fit");
+    Some(id)
 }
 
 #[tokio::test]
 async fn way_a_and_back_again_writes_nothing_in_the_cloud() {
-    let cluster = GuideCluster::left_by_go().await;
-    cluster.noted_and_planned().await;
-    let told = cluster.reader.follow("Way A: swap the image", None).await;
+    let cluster = left_by_go().await;
+    let told = cluster.goes_way_a().await;
     assert!(told.contains("chosen"), "{told}");
-    cluster.adopted().await;
-    cluster.reader.run(COMPARE).await;
-    cluster.assert_untouched().await;
-
-    cluster.reader.follow("From A", None).await;
-    let image = "kubectl --namespace kube-system get daemonset ccm-linode --output \
-                 'jsonpath={.spec.template.spec.containers[*].image}'";
-    let image = cluster.reader.run(image).await;
-    assert!(image.starts_with("linode/"), "{image}");
-    cluster.reader.run(COMPARE).await;
-    cluster.assert_untouched().await;
+    cluster.goes_back_from_a().await;
 }
 
 #[tokio::test]
 async fn way_b_and_back_again_writes_nothing_in_the_cloud_and_leaves_no_trace() {
-    let cluster = GuideCluster::left_by_go().await;
-    cluster.noted_and_planned().await;
-    let token = Some(("the token", TOKEN));
-    cluster.reader.follow("The token", token).await;
-    cluster.reader.follow("The values", None).await;
-    cluster.reader.follow("Change over", None).await;
-    cluster.adopted().await;
-    let told = cluster.reader.look("Look whether all is well").await;
+    let cluster = left_by_go().await;
+    let told = cluster.goes_way_b().await;
     assert!(told.contains("leading"), "{told}");
-    for line in told.lines() {
-        let is_difference = line.starts_with("< ") || line.starts_with("> ");
-        assert!(!is_difference && !line.contains("to do"), "{told}");
-        for fault in ["WARN", "ERROR", "Warning"] {
-            assert!(!line.contains(fault), "{told}");
-        }
-    }
-    cluster.assert_untouched().await;
-
-    // What Mooring makes meanwhile is found by the old controller as well.
-    let service = ServiceBuilder::load_balancer("default", "meanwhile").port(80, 8080);
-    service.create(&cluster.cp.admin()).await.unwrap();
-    let made = eventually("it has an address", AT_LAST, async || {
-        let service = cluster.service("meanwhile").await;
-        let is_provided = !ingress(&service).is_empty();
-        is_provided.then_some(service)
-    })
-    .await;
-    let id = found_by_go(cluster.sim(), &made);
-    assert!(id.is_some(), "{made:?}");
-    let writes = cluster.cloud.calls().writes().len();
-
-    cluster.reader.follow("From B", None).await;
-    let all = cluster.cloud.calls().writes();
-    assert_eq!(all.len(), writes, "{}", all.summary());
-    let kept = cluster.service("meanwhile").await;
-    assert_eq!(found_by_go(cluster.sim(), &kept), id);
-    assert_eq!(kept.metadata.finalizers, made.metadata.finalizers);
-    assert_no_trace(&cluster).await;
-    let balancers =
-        "nodes | diff nodes.before -\nbalancers | grep -v meanwhile | diff balancers.before -\n";
-    cluster.reader.run(balancers).await;
-}
-
-/// Of Mooring there is nothing in the cluster any more: no object, no annotation.
-async fn assert_no_trace(cluster: &GuideCluster) {
-    let everything = "for kind in $(kubectl api-resources --verbs=list --output=name | grep -v events); do\n\
-                      kubectl get \"$kind\" --all-namespaces --output=name\ndone";
-    let all = cluster.reader.run(everything).await;
-    assert!(all.contains("daemonset.apps/ccm-linode"), "{all}");
-    let named: Vec<&str> = all
-        .lines()
-        .filter(|line| line.contains("mooring"))
-        .collect();
-    assert_none(&named);
-    for name in cluster.names() {
-        let notes = cluster.service(name).await.metadata.annotations;
-        let records: Vec<String> = notes
-            .unwrap_or_default()
-            .into_keys()
-            .filter(|key| is_record(key))
-            .collect();
-        assert_none(&records);
-    }
+    cluster.goes_back_from_b().await;
 }

@@ -20,6 +20,8 @@ mod init;
 mod labelling;
 #[path = "../node_scenarios/life.rs"]
 mod life;
+#[path = "../node_scenarios/token_life.rs"]
+mod token_life;
 
 use mooring_cloud_sim::cloud::Cloud;
 

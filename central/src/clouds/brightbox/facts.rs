@@ -1,6 +1,6 @@
 //! What a server says of its Node.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use mooring_common::label::sanitize;
 use mooring_common::node_addresses::{AddressType, NodeAddress};
@@ -99,7 +99,7 @@ fn addresses(server: &Server) -> Option<Vec<NodeAddress>> {
         let ip: IpAddr = text.trim().parse().ok()?;
         let kind = match ip {
             IpAddr::V4(ip) if ip.is_private() => AddressType::InternalIP,
-            IpAddr::V6(ip) if is_unique_local(ip) => AddressType::InternalIP,
+            IpAddr::V6(ip) if ip.is_unique_local() => AddressType::InternalIP,
             _ => AddressType::ExternalIP,
         };
         ips.push(NodeAddress::new(kind, ip.to_string()));
@@ -128,10 +128,6 @@ fn addresses(server: &Server) -> Option<Vec<NodeAddress>> {
     let names = cloud_ips.filter_map(|ip| named(AddressType::ExternalDNS, ip.fqdn.as_ref()));
     let all = own.into_iter().flatten().chain(ips).chain(names);
     Some(all.collect())
-}
-
-fn is_unique_local(ip: Ipv6Addr) -> bool {
-    ip.segments()[0] & 0xfe00 == 0xfc00
 }
 
 #[cfg(test)]

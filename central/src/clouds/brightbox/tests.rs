@@ -53,8 +53,42 @@ async fn user_names_account_in_each_request() {
         ("BRIGHTBOX_PASSWORD", "pa55"),
         ("BRIGHTBOX_ACCOUNT", "acc-12345"),
     ];
-    assert_eq!(brightbox(&cloud, &user).list().await, Ok(vec![]));
-    let expected = ["POST /token/", "GET /1.0/servers?account_id=acc-12345"];
+    let brightbox = brightbox(&cloud, &user);
+    assert_eq!(brightbox.list().await, Ok(vec![]));
+    // What is answered is of no interest here.
+    let _ = brightbox
+        .get(&facts::parse_id("brightbox://srv-gdqms").unwrap())
+        .await;
+    let _ = brightbox.client.call(&brightbox.accounts()).await;
+    let expected = [
+        "POST /token/",
+        "GET /1.0/servers?account_id=acc-12345",
+        "GET /1.0/servers/srv-gdqms?account_id=acc-12345",
+        "GET /1.0/accounts?account_id=acc-12345",
+    ];
+    assert_eq!(cloud.lines(), expected);
+}
+
+#[tokio::test]
+async fn token_and_api_are_asked_through_the_proxy() {
+    let cloud = Cloud::start(|seen, _| {
+        if seen.line.starts_with("POST") {
+            Reply::json(json!({ "access_token": "a-long-token", "expires_in": 7200 }))
+        } else {
+            Reply::json("[]")
+        }
+    })
+    .await;
+    let more = [
+        ("BRIGHTBOX_CLIENT", "cli-12345"),
+        ("BRIGHTBOX_API_URL", "http://api.example/"),
+        ("HTTP_PROXY", cloud.base.as_str()),
+    ];
+    assert_eq!(brightbox(&cloud, &more).list().await, Ok(vec![]));
+    let expected = [
+        "POST http://api.example/token/",
+        "GET http://api.example/1.0/servers",
+    ];
     assert_eq!(cloud.lines(), expected);
 }
 

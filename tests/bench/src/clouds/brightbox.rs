@@ -1,5 +1,7 @@
 //! Brightbox.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::Value;
@@ -49,6 +51,10 @@ impl SimulatedCloud for Brightbox {
 
     fn faults(&self) -> &Faults {
         self.faults()
+    }
+
+    fn set_latency(&self, latency: Duration) {
+        self.set_latency(latency);
     }
 
     fn served(&self, services: &[Service]) -> Vec<Served> {

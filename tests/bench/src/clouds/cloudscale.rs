@@ -1,5 +1,7 @@
 //! cloudscale.ch.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
 
@@ -42,6 +44,10 @@ impl SimulatedCloud for Cloudscale {
 
     fn faults(&self) -> &Faults {
         self.faults()
+    }
+
+    fn set_latency(&self, latency: Duration) {
+        self.set_latency(latency);
     }
 
     fn served(&self, services: &[Service]) -> Vec<Served> {

@@ -1,6 +1,7 @@
 //! Linode.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
@@ -53,6 +54,10 @@ impl SimulatedCloud for Linode {
 
     fn faults(&self) -> &Faults {
         self.faults()
+    }
+
+    fn set_latency(&self, latency: Duration) {
+        self.set_latency(latency);
     }
 
     fn served(&self, services: &[Service]) -> Vec<Served> {

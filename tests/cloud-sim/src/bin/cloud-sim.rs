@@ -111,7 +111,7 @@ These can be asked without a token:
                        \"fault\": \"status\", \"executed\": true, \"delay\": 1.5,
                        \"body\": {}}, all of it optional; body goes with status; fault: status,
                        hang, html, cut, torn, dropped, slow, late; path: * is one segment,
-                       **/ at the start any number of them
+                       ** any number of them
   DELETE /_sim/faults  nothing goes wrong any more
   POST /_sim/down      nobody is at home for a while: {\"seconds\": 5}";
 

@@ -7,9 +7,10 @@ use mooring_bench::bench_linode::{Scale, run};
 async fn the_requests_that_node_balancers_cost_are_as_wanted() {
     let scale = Scale {
         services: 4,
-        nodes: [3, 6],
+        nodes: vec![3, 6],
         qps: Some(1000),
         resync: 5,
+        is_as_upstream: false,
     };
     let report = run(&scale).await.unwrap();
     println!("{report}");

@@ -1,6 +1,7 @@
 //! What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
 //! `tests/run.sh` runs these suites one after the other.
 
+mod brightbox_bench;
 mod clouds_demo;
 mod cloudscale_bench;
 mod cloudscale_sweep;

@@ -205,3 +205,25 @@ async fn source_ranges_are_told_to_be_of_no_effect_and_the_service_stays_served(
     assert_none(&cluster.sim().outages(&id));
     cluster.finish().await;
 }
+
+/// What has no effect is told also where something else stops the Service: at its Cloud IP, and at what has its name.
+#[tokio::test]
+async fn source_ranges_are_told_of_a_service_that_is_refused() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let another = "mooring.dev cluster=another service=another";
+    let group = json!({ "name": cluster.named("in-the-way"), "description": another });
+    cluster.sim().put(Kind::ServerGroup, group);
+    let ranges = json!({ "loadBalancerSourceRanges": ["192.0.2.0/24"] });
+    let strange = cluster.service("strange").requested_address("192.0.2.77");
+    let in_the_way = cluster.service("in-the-way");
+    for (name, service) in [("strange", strange), ("in-the-way", in_the_way)] {
+        cluster.make(service).await;
+        cluster.respecify(name, ranges.clone()).await;
+        cluster.failed(name).await;
+        let what = "loadBalancerSourceRanges";
+        cluster.told(name, reasons::UNSUPPORTED_FIELD, what).await;
+    }
+    assert_none(&cluster.writes());
+    cluster.finish().await;
+}

@@ -7,6 +7,7 @@ use mooring_cloud_sim::brightbox::{Behaviour, Kind};
 use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::{finalizers, reasons};
 use mooring_test_cluster::endpoints::Endpoints;
+use mooring_test_cluster::objects::events_for;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
@@ -304,5 +305,55 @@ async fn sd_17_all_parts_of_an_orphan_go_together() {
         }
     })
     .await;
+    cluster.finish().await;
+}
+
+/// What its former namesake has left is in its way: it is told so, and goes on once that is gone, all of it.
+#[tokio::test]
+async fn a_service_made_again_gets_its_own_once_the_orphan_of_its_name_is_gone() {
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    let former = cluster.provide("web").await;
+    let id = cluster.balancer(&former).unwrap().id;
+    drop(central);
+    let none = json!({ "metadata": { "finalizers": null } });
+    cluster.patch("web", &none).await;
+    cluster.delete("web").await;
+    cluster.gone("web").await;
+    let start = Instant::now();
+    cluster.create("web").await;
+
+    let central = cluster.central().await;
+    let told = cluster.failed("web").await;
+    let uid = former.metadata.uid.unwrap();
+    for part in [&uid, "--delete-orphans"] {
+        assert!(told.note.contains(part), "{}", told.note);
+    }
+    cluster.marker().await;
+    assert!(cluster.cloud.has(&id), "nobody has permitted it");
+    assert_none(&cluster.cloud.writes_on(&id).since(start));
+    drop(central);
+
+    let _central = cluster
+        .central_with(cluster.flags().with("--delete-orphans"))
+        .await;
+    let now = cluster.provided_at_last("web").await;
+    let own = cluster.serves("web", &[1, 2]).await.id;
+    assert!(own != id && !cluster.cloud.has(&id));
+    let groups = cluster.parts("web", Kind::ServerGroup);
+    let marks: Vec<String> = groups.iter().map(|one| text(&one["description"])).collect();
+    assert!(
+        marks.len() == 1 && marks[0].contains(&now.metadata.uid.unwrap()),
+        "{marks:?}"
+    );
+    // The removal took several looks, and is told of once.
+    let about = events_for(&cluster.admin, "Service", Some("default"), "kubernetes").await;
+    let about = about.unwrap().into_iter();
+    let deleted = about.filter(|event| event.reason == reasons::DELETED_ORPHAN);
+    let notes: Vec<String> = deleted.map(|event| event.note).collect();
+    let of_name = notes
+        .iter()
+        .filter(|note| note.contains(&cluster.named("web")));
+    assert_eq!(of_name.count(), 1, "{notes:?}");
     cluster.finish().await;
 }

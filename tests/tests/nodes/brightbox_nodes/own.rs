@@ -1,28 +1,19 @@
-//! What is Brightbox's own: Cloud IPs, names in the DNS, zones, identifiers as names, users, tokens that end.
+//! What is Brightbox's own: Cloud IPs, names in the DNS, zones, identifiers as names, users.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use http::StatusCode;
 use mooring_cloud_sim::brightbox::{
-    ACCOUNT, APPLICATION, Behaviour, Brightbox, Kind, Machine, PASSWORD, TOKEN_PATH, USER,
+    ACCOUNT, APPLICATION, Brightbox, Kind, Machine, PASSWORD, USER,
 };
 use mooring_common::names::labels;
-use mooring_test_cluster::cluster::{MARKER_LIMIT, addresses, label, provider_id};
+use mooring_test_cluster::cluster::{addresses, label, provider_id};
 use mooring_test_cluster::objects::{NodeBuilder, unique};
-use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::brightbox_nodes::cluster::CloudCluster;
 
-const AT_LAST: Duration = Duration::from_secs(60);
-
 fn brightbox(cluster: &CloudCluster) -> &Brightbox {
     cluster.cloud.brightbox().expect("Brightbox")
-}
-
-fn given_out(cluster: &CloudCluster) -> usize {
-    let calls = cluster.cloud.calls();
-    calls.filter(|call| call.path == TOKEN_PATH).len()
 }
 
 /// A server with everything that the real ones have.
@@ -115,68 +106,5 @@ async fn a_user_can_be_given_instead_of_a_client() {
     let calls = cloud.calls().to("/1.0/servers");
     let named = calls.filter(|call| call.parameter("account_id") == Some(ACCOUNT));
     assert_eq!(named.len(), calls.len(), "{}", calls.summary());
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn a_token_is_renewed_before_it_ends() {
-    let cluster = CloudCluster::start().await;
-    brightbox(&cluster).behave(Behaviour {
-        token_lifetime: Duration::from_secs(4),
-        ..Behaviour::default()
-    });
-    let _central = cluster.for_cloud().try_start().await;
-    eventually("four tokens were got", AT_LAST, async || {
-        given_out(&cluster) >= 4
-    })
-    .await;
-    let refused = cluster.cloud.calls().answered(StatusCode::UNAUTHORIZED);
-    assert!(refused.is_empty(), "{}", refused.summary());
-    cluster.finish().await;
-}
-
-/// Upstream never gets another one.
-#[tokio::test]
-async fn a_revoked_token_is_exchanged_at_once() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.for_cloud().try_start().await;
-    cluster.listings_since(Instant::now(), 1).await;
-    brightbox(&cluster).revoke_tokens();
-    let since = Instant::now();
-    cluster.listings_since(since, 3).await;
-    let calls = cluster.cloud.calls().since(since);
-    let refused = calls.answered(StatusCode::UNAUTHORIZED);
-    assert_eq!(refused.len(), 1, "{}", calls.summary());
-    assert_eq!(given_out(&cluster), 2, "{}", calls.summary());
-    cluster.finish().await;
-}
-
-/// The client itself is not known any more, and later is again.
-#[tokio::test]
-async fn lc_07_a_client_that_is_refused_costs_no_node() {
-    let cluster = CloudCluster::start().await;
-    let name = unique("n");
-    let id = cluster.member(&name, "10.1.0.1").await;
-    let flag = "--max-node-deletions-percent=100";
-    let _central = cluster.for_cloud().flag(flag).try_start().await;
-    cluster.listings_since(Instant::now(), 1).await;
-    cluster.cloud.revoke_token(true);
-    cluster.cloud.remove(&id);
-    cluster.set_ready(&name, "False").await;
-    let refused_tokens = || {
-        let calls = cluster.cloud.calls();
-        let refused = calls.filter(|call| call.path == TOKEN_PATH);
-        refused.answered(StatusCode::UNAUTHORIZED).len()
-    };
-    eventually("tokens are refused", AT_LAST, async || {
-        refused_tokens() >= 2
-    })
-    .await;
-    cluster.is_kept(&name).await;
-    cluster.cloud.revoke_token(false);
-    eventually("it is gone", MARKER_LIMIT, async || {
-        cluster.node(&name).await.is_none()
-    })
-    .await;
     cluster.finish().await;
 }

@@ -102,9 +102,7 @@ async fn rt_03_both_families_are_routed_or_the_node_is_not() {
         let events = cluster.events(&name, reasons::FAILED_TO_CREATE_ROUTE).await;
         assert_eq!((events.len(), events[0].count), (1, 1), "{events:?}");
         let path = format!("**/instances/{}/**", member.number);
-        let _ = path;
-        let writes = cluster.cloud.calls().writes();
-        let own = writes.filter(|call| call.path.contains(&member.number.to_string()));
+        let own = cluster.cloud.calls().writes().to(&path);
         assert_eq!(own.len(), 1, "{}", own.summary());
         cluster
             .linode()

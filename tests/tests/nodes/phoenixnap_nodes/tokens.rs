@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use mooring_cloud_sim::cloud::Server;
-use mooring_cloud_sim::phoenixnap::{Behaviour, CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
+use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, TOKEN_PATH};
 use mooring_cloud_sim::{Fault, When};
 use mooring_common::names::reasons;
 use mooring_test_cluster::cluster::{MARKER_LIMIT, provider_id};
@@ -17,99 +17,6 @@ use crate::phoenixnap_nodes::phoenixnap;
 
 const NO_GUARD: &str = "--max-node-deletions-percent=100";
 const AT_LAST: Duration = Duration::from_secs(60);
-
-fn given_out(cluster: &CloudCluster) -> usize {
-    let calls = cluster.cloud.calls();
-    calls.filter(|call| call.path == TOKEN_PATH).len()
-}
-
-/// Upstream has four.
-#[tokio::test]
-async fn one_token_serves_all_requests() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.for_cloud().try_start().await;
-    cluster.listings_since(Instant::now(), 3).await;
-    assert_eq!(
-        given_out(&cluster),
-        1,
-        "{}",
-        cluster.cloud.calls().summary()
-    );
-    cluster.finish().await;
-}
-
-#[tokio::test]
-async fn a_token_is_renewed_before_it_ends() {
-    let cluster = CloudCluster::start().await;
-    phoenixnap(&cluster).behave(Behaviour {
-        token_lifetime: Duration::from_secs(4),
-        ..Behaviour::default()
-    });
-    let _central = cluster.for_cloud().try_start().await;
-    eventually("four tokens were got", AT_LAST, async || {
-        given_out(&cluster) >= 4
-    })
-    .await;
-    let refused = cluster.cloud.calls().answered(StatusCode::UNAUTHORIZED);
-    assert!(refused.is_empty(), "{}", refused.summary());
-    cluster.finish().await;
-}
-
-/// 7.8, row 15: upstream goes on with it until it ends.
-#[tokio::test]
-async fn a_revoked_token_is_exchanged_at_once() {
-    let cluster = CloudCluster::start().await;
-    let _central = cluster.for_cloud().try_start().await;
-    cluster.listings_since(Instant::now(), 1).await;
-    phoenixnap(&cluster).revoke_tokens();
-    let since = Instant::now();
-    cluster.listings_since(since, 3).await;
-    let calls = cluster.cloud.calls().since(since);
-    let refused = calls.answered(StatusCode::UNAUTHORIZED);
-    assert_eq!(refused.len(), 1, "{}", calls.summary());
-    assert_eq!(given_out(&cluster), 2, "{}", calls.summary());
-    cluster.finish().await;
-}
-
-/// LC-07. The client itself is not known any more, and later is again.
-#[tokio::test]
-async fn lc_07_a_client_that_is_refused_costs_no_node() {
-    let cluster = CloudCluster::start().await;
-    let (gone, stays) = (unique("gone"), unique("stays"));
-    let id = cluster.member(&gone, "10.1.0.1").await;
-    cluster.member(&stays, "10.1.0.2").await;
-    let central = cluster.for_cloud().flag(NO_GUARD).try_start().await;
-    cluster.listings_since(Instant::now(), 1).await;
-    cluster.cloud.revoke_token(true);
-    cluster.cloud.remove(&id);
-    for name in [&gone, &stays] {
-        cluster.set_ready(name, "False").await;
-    }
-    let since = Instant::now();
-    eventually("three tokens were refused", AT_LAST, async || {
-        let calls = cluster.cloud.calls().since(since);
-        let refused = calls.answered(StatusCode::UNAUTHORIZED);
-        refused.filter(|call| call.path == TOKEN_PATH).len() >= 3
-    })
-    .await;
-    for name in [&gone, &stays] {
-        cluster.is_kept(name).await;
-    }
-    assert!(central.is_running());
-    let log = central.log();
-    assert!(
-        log.contains("PNAP_CLIENT_SECRET"),
-        "the remedy is missing:\n{log}"
-    );
-    assert!(!log.contains(CLIENT_SECRET), "{log}");
-    cluster.cloud.revoke_token(false);
-    eventually("what is gone is gone", AT_LAST, async || {
-        cluster.node(&gone).await.is_none()
-    })
-    .await;
-    cluster.is_kept(&stays).await;
-    cluster.finish().await;
-}
 
 /// The Secret is mounted, so that its content changes while the program runs.
 #[tokio::test]

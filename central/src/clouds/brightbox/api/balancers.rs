@@ -115,6 +115,12 @@ pub(crate) struct Domain {
     pub(crate) last_message: Option<String>,
 }
 
+/// The name of a load balancer without what the vendor's tools append to it.
+pub(crate) fn plain_name(name: &str) -> &str {
+    let name = name.trim();
+    name.strip_suffix("#type:container").unwrap_or(name).trim()
+}
+
 impl Balancer {
     /// Whether it serves, or will. What is not known counts as such: no second one is made beside it.
     pub(crate) fn is_alive(&self) -> bool {
@@ -130,12 +136,6 @@ impl Balancer {
     /// Whether this Cloud IP leads to it.
     pub(crate) fn is_at(&self, ip: &CloudIp) -> bool {
         self.cloud_ips.iter().any(|here| here.id == ip.id)
-    }
-
-    /// Its name without what the vendor's tools append to it.
-    pub(crate) fn plain_name(&self) -> &str {
-        let name = self.name.trim();
-        name.strip_suffix("#type:container").unwrap_or(name).trim()
     }
 
     /// The domains of its certificate.

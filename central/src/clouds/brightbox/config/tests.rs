@@ -99,3 +99,16 @@ fn urls_are_relative_to_the_api() {
         assert_eq!(urls, (base, token), "{url}");
     }
 }
+
+#[test]
+fn time_and_proxies_are_as_the_environment_says() {
+    let plain = read(&[ID, SECRET]).unwrap();
+    assert_eq!(plain.timeout, DEFAULT_TIMEOUT);
+    let proxy = ("HTTPS_PROXY", "http://proxy.example:3128");
+    let config = read(&[ID, SECRET, (TIMEOUT, "7"), proxy]).unwrap();
+    assert_eq!(config.timeout, Duration::from_secs(7));
+    let shown = |config: &Config| format!("{:?}", config.proxies);
+    assert!(shown(&config).contains("proxy.example"), "{config:?}");
+    assert!(!shown(&plain).contains("proxy.example"), "{plain:?}");
+    assert_eq!(config.tokens.scope, Some("infrastructure orbit"));
+}

@@ -54,6 +54,45 @@ fn describes_server() {
     );
 }
 
+/// The default host name is the identifier.
+#[test]
+fn host_name_that_is_the_identifier_is_no_second_name() {
+    for hostname in [
+        json!("srv-gdqms"),
+        json!("SRV-GDQMS"),
+        json!(""),
+        json!(null),
+    ] {
+        let machine = one(&json!({ "hostname": hostname }));
+        assert_eq!(machine.names, ["srv-gdqms"], "{hostname}");
+    }
+}
+
+#[test]
+fn each_private_address_is_one_that_load_balancers_reach() {
+    let interface = |v4: Value, v6: &str| json!({ "ipv4_address": v4, "ipv6_address": v6 });
+    let interfaces = [
+        interface(json!("10.1.69.162"), "fd00::1"),
+        interface(json!(null), "2a02:1348::1"),
+        interface(json!("10.1.69.163"), "fe00::1"),
+    ];
+    let machine = one(&json!({ "interfaces": interfaces, "cloud_ips": [], "fqdn": "" }));
+    let reached = machine.attachments.iter();
+    let reached: Vec<String> = reached.map(|one| one.address.to_string()).collect();
+    assert_eq!(reached, ["10.1.69.162", "10.1.69.163"]);
+    assert_eq!(
+        shown(&machine),
+        [
+            "Hostname Worker-1",
+            "InternalIP 10.1.69.162",
+            "InternalIP fd00::1",
+            "ExternalIP 2a02:1348::1",
+            "InternalIP 10.1.69.163",
+            "ExternalIP fe00::1",
+        ]
+    );
+}
+
 /// brightbox.md, section 3.
 #[test]
 fn reads_statuses() {
@@ -98,7 +137,12 @@ fn unreadable_address_leaves_the_list_unknown() {
 
 #[test]
 fn zone_without_region_gives_none() {
-    for (handle, region) in [("gb1-b", Some("gb1")), ("dummy", None)] {
+    let cases = [
+        ("gb1-b", Some("gb1")),
+        ("gb1-x-b", Some("gb1-x")),
+        ("dummy", None),
+    ];
+    for (handle, region) in cases {
         let machine = one(&json!({ "zone": { "handle": handle } }));
         assert_eq!(machine.facts.region.as_deref(), region);
         assert_eq!(machine.facts.zone.as_deref(), Some(handle));
@@ -109,6 +153,7 @@ fn zone_without_region_gives_none() {
 fn reads_provider_ids() {
     for (text, expected) in [
         ("brightbox://srv-gdqms", Some("brightbox://srv-gdqms")),
+        (" brightbox:// srv-gdqms ", Some("brightbox://srv-gdqms")),
         ("brightbox://srv-", None),
         ("brightbox://lba-gdqms", None),
         ("brightbox://SRV-GDQMS", None),

@@ -2,6 +2,8 @@
 //! IPs. That is what the engine takes for a load balancer, so that nothing of it is left or made twice when
 //! something comes in between.
 
+mod take;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -9,9 +11,9 @@ use mooring_common::names::brightbox_marks as marks;
 use tokio::time::Instant;
 
 use super::super::api::Reference;
-use super::super::api::balancers::Balancer;
+use super::super::api::balancers::{Balancer, plain_name};
 use super::super::api::cloud_ips::CloudIp;
-use super::super::api::firewall::{Group, Policy, Rule, RuleSpec};
+use super::super::api::firewall::{Group, Policy, Rule};
 use super::step::Step;
 use crate::engine::members::Members;
 use crate::engine::pool::NoMember;
@@ -34,7 +36,7 @@ fn marked<'a>(description: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// All that there is, as it was listed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Account {
     /// The load balancers.
     pub(super) balancers: Vec<Balancer>,
@@ -90,7 +92,7 @@ impl Bundle {
         let mut names: HashMap<&str, String> = HashMap::new();
         let there = |balancer: &&Balancer| !balancer.is("deleted");
         for balancer in account.balancers.iter().filter(there) {
-            let name = name_of(balancer.plain_name(), &balancer.id);
+            let name = name_of(plain_name(&balancer.name), &balancer.id);
             names.insert(&balancer.id, name.to_owned());
             of(&mut all, name, begun).balancers.push(balancer.clone());
         }
@@ -200,11 +202,7 @@ fn of<'a>(all: &'a mut BTreeMap<String, Bundle>, name: &str, begun: Instant) -> 
 
 /// What an object shows of a load balancer, by the name of all that is its Service's.
 pub(super) fn holder_of(balancer: &Reference) -> String {
-    let plain = Balancer {
-        name: balancer.name.clone(),
-        ..Balancer::default()
-    };
-    name_of(plain.plain_name(), &balancer.id).to_owned()
+    name_of(plain_name(&balancer.name), &balancer.id).to_owned()
 }
 
 impl Listed for Bundle {
@@ -328,101 +326,6 @@ impl provider::Observed for Bundle {
     }
 
     fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
-        let id = made.to_owned();
-        match step {
-            Step::CreateGroup { name, description } => {
-                planned.push(id.clone());
-                self.groups.push(Group {
-                    id,
-                    name: name.clone(),
-                    description: description.clone(),
-                    servers: BTreeSet::new(),
-                });
-                self.settle();
-            }
-            Step::AddServers { group, servers } => {
-                if let Some(group) = group.id(planned).and_then(|id| self.group(id)) {
-                    group.servers.extend(servers.iter().cloned());
-                }
-            }
-            Step::RemoveServers { group, servers } => {
-                if let Some(group) = self.group(group) {
-                    group.servers.retain(|server| !servers.contains(server));
-                }
-            }
-            Step::CreatePolicy { name, group } => {
-                let group = group.id(planned).map(|id| Reference {
-                    id: id.to_owned(),
-                    name: name.clone(),
-                });
-                planned.push(id.clone());
-                self.policies.push(Policy {
-                    id,
-                    name: name.clone(),
-                    server_group: group,
-                    rules: Vec::new(),
-                });
-            }
-            Step::ApplyPolicy { policy, group } => {
-                let group = group.id(planned).map(|id| Reference {
-                    id: id.to_owned(),
-                    name: String::new(),
-                });
-                if let Some(policy) = self.policy(policy) {
-                    policy.server_group = group;
-                }
-            }
-            Step::CreateRule { policy, rule } => {
-                if let Some(policy) = policy.id(planned).and_then(|id| self.policy(id)) {
-                    let spec: RuleSpec = rule.clone();
-                    policy.rules.push(Rule { id, spec });
-                }
-            }
-            Step::ChangeRule { id, rule, .. } => {
-                for known in self.rules().filter(|known| known.id == *id) {
-                    known.spec = rule.clone();
-                }
-            }
-            Step::DeleteRule { id, .. } => {
-                for policy in &mut self.policies {
-                    policy.rules.retain(|rule| rule.id != *id);
-                }
-            }
-            Step::CreateCloudIp { name } => {
-                planned.push(id.clone());
-                self.cloud_ips.push(CloudIp {
-                    id,
-                    name: name.clone(),
-                    ..CloudIp::default()
-                });
-            }
-            Step::MapCloudIp { ip, .. } => {
-                if let Some(id) = ip.id(planned) {
-                    self.moves(id);
-                }
-            }
-            Step::UnmapCloudIp { ip, .. } => self.moves(&ip.id),
-            Step::DeleteCloudIp { ip } => self.cloud_ips.retain(|own| own.id != ip.id),
-            Step::CreateBalancer(new) => {
-                planned.push(id.clone());
-                self.balancers.push(new.as_it_is(id));
-                self.settle();
-            }
-            Step::ChangeBalancer { change, .. } => {
-                if let Some(balancer) = self.balancer_mut() {
-                    change.take(balancer);
-                }
-            }
-            Step::RemoveNodes { nodes, .. } => {
-                if let Some(balancer) = self.balancer_mut() {
-                    balancer.nodes.retain(|node| !nodes.contains(node));
-                }
-            }
-            // Removals look anew.
-            Step::EmptyGroup { .. }
-            | Step::DeleteBalancer { .. }
-            | Step::DeletePolicy { .. }
-            | Step::DeleteGroup { .. } => {}
-        }
+        self.takes(step, made, planned);
     }
 }

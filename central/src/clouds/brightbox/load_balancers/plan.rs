@@ -9,13 +9,31 @@ mod firewall;
 
 use mooring_common::engine::Plan;
 
-use super::super::api::balancers::Balancer;
+use super::super::api::balancers::{Balancer, plain_name};
 use super::bundle::Bundle;
 use super::desired::Desired;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::provider::Unready;
 use crate::engine::step::PoolRef;
+
+/// What is done to one part: before other parts follow, and after. `reference`: how they refer to it.
+struct PartSteps {
+    reference: PoolRef,
+    first: Vec<Step>,
+    last: Vec<Step>,
+}
+
+impl PartSteps {
+    /// Nothing so far.
+    const fn of(reference: PoolRef) -> Self {
+        Self {
+            reference,
+            first: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+}
 
 /// What a plan makes, counted.
 #[derive(Debug, Default)]
@@ -51,10 +69,10 @@ pub(super) fn plan(
     steps.extend(firewall.first);
     let ip = cloud_ips::own(desired, observed, &mut made)?;
     steps.extend(ip.first);
-    let new = balancer::steps(desired, observed, &mut made);
-    steps.extend(new.steps);
-    if let Some(balancer) = new.reference {
-        steps.extend(cloud_ips::mapped(desired, ip.reference, balancer, alive));
+    if let Some(balancer) = balancer::steps(desired, observed, &mut made) {
+        steps.extend(balancer.first);
+        let mapped = cloud_ips::mapped(desired, ip.reference, balancer.reference, alive);
+        steps.extend(mapped);
     }
     steps.extend(cloud_ips::unneeded(desired, observed));
     steps.extend(firewall.last);
@@ -68,7 +86,7 @@ pub(super) fn plan(
 fn deleted(balancer: &Balancer) -> Step {
     Step::DeleteBalancer {
         id: balancer.id.clone(),
-        name: balancer.plain_name().to_owned(),
+        name: plain_name(&balancer.name).to_owned(),
     }
 }
 

@@ -25,6 +25,8 @@ use crate::views::service_view::ServiceView;
 
 /// How far apart the two looks are between which nothing may have changed.
 const APART: Duration = Duration::from_secs(30);
+/// When to look whether one is gone that is being deleted: parts of it may have to wait for others.
+const GOES: Duration = Duration::from_secs(2);
 /// When to look again if the API server or the cloud did not answer.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// After how long an orphan is told of again.
@@ -45,6 +47,7 @@ pub(super) struct Orphans {
 struct Known {
     since: Instant,
     told: Instant,
+    is_going: bool,
 }
 
 /// One that was found.
@@ -90,7 +93,13 @@ impl Orphans {
             let told = before
                 .filter(|_| !is_news)
                 .map_or(now, |before| before.told);
-            known.insert(orphan.id.clone(), Known { since, told });
+            let is_going = before.is_some_and(|before| before.is_going);
+            let now_known = Known {
+                since,
+                told,
+                is_going,
+            };
+            known.insert(orphan.id.clone(), now_known);
             Found {
                 orphan,
                 is_news,
@@ -98,6 +107,13 @@ impl Orphans {
             }
         };
         orphans.into_iter().map(judge).collect()
+    }
+
+    /// This one is being deleted. Gives whether that is news.
+    fn goes(&self, orphan: &Orphan) -> bool {
+        let mut known = lock(&self.known);
+        let known = known.get_mut(&orphan.id);
+        known.is_some_and(|known| !std::mem::replace(&mut known.is_going, true))
     }
 }
 
@@ -137,6 +153,10 @@ impl CloudServices {
         let before = self.orphans.count.swap(count, Ordering::Relaxed);
         // Those of all clouds are counted together.
         self.metrics.orphans.inc_by(count - before);
+        if count < before {
+            // Something that was in the way of others is gone.
+            self.look_at_refused();
+        }
         let mut again = None;
         for found in self.orphans.found(orphans) {
             if found.is_news {
@@ -145,13 +165,16 @@ impl CloudServices {
             if !self.options.delete_orphans || self.cluster.ending().is_cancelled() {
                 continue;
             }
-            if !found.is_certain {
-                again = again.or(Some(APART));
+            let next = if !found.is_certain {
+                APART
             } else if let Err(error) = self.delete_orphan(&found.orphan, &cluster).await {
                 let name = &found.orphan.name;
                 tracing::warn!(%error, name, "cannot delete an orphaned load balancer");
-                again = Some(AFTER_FAILURE);
-            }
+                AFTER_FAILURE
+            } else {
+                GOES
+            };
+            again = again.into_iter().chain([next]).min();
         }
         again
     }
@@ -200,6 +223,9 @@ impl CloudServices {
         self.cloud
             .remove_orphan(&cluster.uid, orphan, &guard)
             .await?;
+        if !self.orphans.goes(orphan) {
+            return Ok(());
+        }
         let Orphan { id, name, .. } = orphan;
         tracing::info!(name, id, "deleted an orphaned load balancer");
         let note = format!("Deleted the orphaned load balancer {name} ({id})");

@@ -9,7 +9,7 @@ use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::model::{BalancerChange, NewBalancer};
 use super::super::step::Step;
-use super::Made;
+use super::{Made, PartSteps};
 use crate::engine::provider::Listed as _;
 use crate::engine::step::PoolRef;
 
@@ -19,30 +19,22 @@ const INTERVAL: u32 = 5_000;
 const THRESHOLD: u32 = 3;
 const POLICY: &str = "least-connections";
 
-/// What is done, and how the load balancer is referred to. `None`: there will be none yet.
-pub(super) struct BalancerSteps {
-    pub(super) reference: Option<PoolRef>,
-    pub(super) steps: Vec<Step>,
-}
-
+/// `None`: there will be none yet.
 pub(super) fn steps(
     desired: &Desired,
     observed: Option<&Bundle>,
     made: &mut Made,
-) -> BalancerSteps {
+) -> Option<PartSteps> {
     let there = observed.and_then(|bundle| bundle.balancer().map(|there| (bundle, there)));
     if let Some((bundle, balancer)) = there {
-        return BalancerSteps {
-            reference: Some(PoolRef::Known(balancer.id.clone())),
-            steps: changes(desired, balancer, bundle.owner().is_some()),
-        };
+        return Some(PartSteps {
+            first: changes(desired, balancer, bundle.owner().is_some()),
+            ..PartSteps::of(PoolRef::Known(balancer.id.clone()))
+        });
     }
     // The names of the Cloud IP belong to the certificate.
     if desired.is_https() && desired.chosen.is_none() {
-        return BalancerSteps {
-            reference: None,
-            steps: Vec::new(),
-        };
+        return None;
     }
     let new = NewBalancer {
         name: desired.name.clone(),
@@ -55,10 +47,10 @@ pub(super) fn steps(
             https_redirect: Some(desired.is_https()),
         },
     };
-    BalancerSteps {
-        reference: Some(made.next()),
-        steps: vec![Step::CreateBalancer(Box::new(new))],
-    }
+    Some(PartSteps {
+        first: vec![Step::CreateBalancer(Box::new(new))],
+        ..PartSteps::of(made.next())
+    })
 }
 
 /// `is_ours`: whether central has made it, so that what nobody asks for is as the cloud makes it. Of one that

@@ -5,16 +5,10 @@ use super::super::super::api::cloud_ips::CloudIp;
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::step::Step;
-use super::Made;
+use super::{Made, PartSteps};
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::brightbox::annotations as keys;
 use crate::engine::step::PoolRef;
-
-/// The Cloud IP, which may have to be made.
-pub(super) struct OwnIp {
-    pub(super) reference: PoolRef,
-    pub(super) first: Vec<Step>,
-}
 
 /// The one that is chosen, or a new one.
 ///
@@ -24,12 +18,9 @@ pub(super) fn own(
     desired: &Desired,
     observed: Option<&Bundle>,
     made: &mut Made,
-) -> Result<OwnIp, ReconcileError> {
+) -> Result<PartSteps, ReconcileError> {
     if let Some(chosen) = &desired.chosen {
-        return Ok(OwnIp {
-            reference: PoolRef::Known(chosen.id.clone()),
-            first: Vec::new(),
-        });
+        return Ok(PartSteps::of(PoolRef::Known(chosen.id.clone())));
     }
     let taken = observed.and_then(|bundle| bundle.taken.first());
     if let Some(taken) = taken {
@@ -41,11 +32,11 @@ pub(super) fn own(
             keys::CLOUD_IP.key
         )));
     }
-    Ok(OwnIp {
-        reference: made.next(),
+    Ok(PartSteps {
         first: vec![Step::CreateCloudIp {
             name: desired.name.clone(),
         }],
+        ..PartSteps::of(made.next())
     })
 }
 
@@ -96,13 +87,9 @@ pub(super) fn unneeded(desired: &Desired, observed: Option<&Bundle>) -> Vec<Step
                 ip: ip.clone(),
                 asked: None,
             }),
-            None => is_own(desired, ip).then(|| Step::DeleteCloudIp { ip: ip.clone() }),
+            None => (ip.name == desired.name).then(|| Step::DeleteCloudIp { ip: ip.clone() }),
         })
         .collect()
-}
-
-fn is_own(desired: &Desired, ip: &CloudIp) -> bool {
-    ip.name == desired.name
 }
 
 /// Whether others than this one are still to go.

@@ -8,34 +8,22 @@ use super::super::super::api::firewall::{Group, MOST_PORTS, Policy, Rule, RuleSp
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::step::Step;
-use super::Made;
+use super::{Made, PartSteps};
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::step::PoolRef;
 
-/// What is done before the load balancer changes, and after.
-pub(super) struct Around {
-    pub(super) first: Vec<Step>,
-    pub(super) last: Vec<Step>,
-}
-
 /// The group with the servers that get traffic.
-pub(super) struct GroupSteps {
-    pub(super) reference: PoolRef,
-    pub(super) first: Vec<Step>,
-    pub(super) last: Vec<Step>,
-}
-
-pub(super) fn group(desired: &Desired, observed: Option<&Bundle>, made: &mut Made) -> GroupSteps {
+pub(super) fn group(desired: &Desired, observed: Option<&Bundle>, made: &mut Made) -> PartSteps {
     let known = observed.and_then(|bundle| bundle.groups.first());
-    let (reference, mut first) = match known {
-        Some(group) => (PoolRef::Known(group.id.clone()), Vec::new()),
-        None => {
-            let create = Step::CreateGroup {
+    let mut steps = match known {
+        Some(group) => PartSteps::of(PoolRef::Known(group.id.clone())),
+        None => PartSteps {
+            first: vec![Step::CreateGroup {
                 name: desired.name.clone(),
                 description: desired.mark.clone(),
-            };
-            (made.next(), vec![create])
-        }
+            }],
+            ..PartSteps::of(made.next())
+        },
     };
     let none = BTreeSet::new();
     let there = known.map_or(&none, |group: &Group| &group.servers);
@@ -43,21 +31,17 @@ pub(super) fn group(desired: &Desired, observed: Option<&Bundle>, made: &mut Mad
     let mut leaving: BTreeSet<String> = there.difference(&desired.servers).cloned().collect();
     leaving.retain(|_| desired.servers_are_complete);
     if !joining.is_empty() {
-        first.push(Step::AddServers {
-            group: reference.clone(),
+        steps.first.push(Step::AddServers {
+            group: steps.reference.clone(),
             servers: joining,
         });
     }
     let last = known.filter(|_| !leaving.is_empty());
-    let last = last.map(|group| Step::RemoveServers {
+    steps.last.extend(last.map(|group| Step::RemoveServers {
         group: group.id.clone(),
         servers: leaving,
-    });
-    GroupSteps {
-        reference,
-        first,
-        last: last.into_iter().collect(),
-    }
+    }));
+    steps
 }
 
 /// The policy with its rules. Those of another description are somebody else's.
@@ -69,21 +53,20 @@ pub(super) fn steps(
     observed: Option<&Bundle>,
     group: &PoolRef,
     made: &mut Made,
-) -> Result<Around, ReconcileError> {
+) -> Result<PartSteps, ReconcileError> {
     let known = observed.and_then(|bundle| bundle.policies.first());
     let Some(policy) = known else {
-        let policy = made.next();
-        let create = Step::CreatePolicy {
+        let mut steps = PartSteps::of(made.next());
+        steps.first.push(Step::CreatePolicy {
             name: desired.name.clone(),
             group: group.clone(),
-        };
-        let rules = desired.rules.iter().map(|rule| permit(&policy, rule));
-        return Ok(Around {
-            first: std::iter::once(create).chain(rules).collect(),
-            last: Vec::new(),
         });
+        let rules = desired.rules.iter();
+        let rules = rules.map(|rule| permit(&steps.reference, rule));
+        steps.first.extend(rules);
+        return Ok(steps);
     };
-    let mut around = changes(desired, policy);
+    let mut steps = changes(desired, policy);
     match &policy.server_group {
         Some(applied) if *group == PoolRef::Known(applied.id.clone()) => {}
         Some(applied) => return Err(elsewhere(policy, &applied.id)),
@@ -92,10 +75,10 @@ pub(super) fn steps(
                 policy: policy.id.clone(),
                 group: group.clone(),
             };
-            around.first.push(apply);
+            steps.first.push(apply);
         }
     }
-    Ok(around)
+    Ok(steps)
 }
 
 fn elsewhere(policy: &Policy, group: &str) -> ReconcileError {
@@ -113,8 +96,7 @@ fn permit(policy: &PoolRef, rule: &RuleSpec) -> Step {
     }
 }
 
-fn changes(desired: &Desired, policy: &Policy) -> Around {
-    let reference = PoolRef::Known(policy.id.clone());
+fn changes(desired: &Desired, policy: &Policy) -> PartSteps {
     let mut own: Vec<&Rule> = policy.rules.iter().collect();
     own.retain(|rule| rule.spec.description == desired.name);
     let mut wanted: Vec<&RuleSpec> = desired.rules.iter().collect();
@@ -127,10 +109,7 @@ fn changes(desired: &Desired, policy: &Policy) -> Around {
             None => true,
         },
     );
-    let mut around = Around {
-        first: Vec::new(),
-        last: Vec::new(),
-    };
+    let mut steps = PartSteps::of(PoolRef::Known(policy.id.clone()));
     for spec in wanted {
         let of_source =
             |rule: &&Rule| rule.spec.source == spec.source && rule.spec.protocol == spec.protocol;
@@ -139,7 +118,7 @@ fn changes(desired: &Desired, policy: &Policy) -> Around {
             .position(of_source)
             .map(|there| own.remove(there))
         else {
-            around.first.push(permit(&reference, spec));
+            steps.first.push(permit(&steps.reference, spec));
             continue;
         };
         let (before, after) = (ports(&rule.spec), ports(spec));
@@ -157,21 +136,21 @@ fn changes(desired: &Desired, policy: &Policy) -> Around {
         };
         let exact = || change(spec.destination_port.clone());
         if before.is_subset(&after) || both.len() > MOST_PORTS {
-            around.first.push(exact());
+            steps.first.push(exact());
         } else {
             if !after.is_subset(&before) {
-                around.first.push(change(both.join(",")));
+                steps.first.push(change(both.join(",")));
             }
-            around.last.push(exact());
+            steps.last.push(exact());
         }
     }
-    around
+    steps
         .last
         .extend(own.into_iter().map(|rule| Step::DeleteRule {
             id: rule.id.clone(),
             rule: rule.spec.clone(),
         }));
-    around
+    steps
 }
 
 fn is_same(one: &RuleSpec, other: &RuleSpec) -> bool {

@@ -1,5 +1,8 @@
 //! What is planned, in tables; what there is after all steps is compared each time.
 
+mod properties;
+mod simulation;
+
 use std::collections::BTreeSet;
 
 use mooring_common::engine::{Impact, Step as _};

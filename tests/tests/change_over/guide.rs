@@ -6,8 +6,6 @@ use std::process::Command;
 
 use mooring_test_cluster::control_plane::ControlPlane;
 
-const PAGE: &str = include_str!("../../../../docs/how-to/linode.md");
-
 /// What a command may take, in seconds: several rollouts.
 const LIMIT: &str = "180";
 
@@ -19,10 +17,10 @@ pub(crate) struct Block {
     text: String,
 }
 
-/// All blocks of code, in order.
-fn blocks() -> Vec<Block> {
+/// All blocks of code of a page, in order.
+fn blocks(page: &str) -> Vec<Block> {
     let (mut blocks, mut section, mut open) = (Vec::new(), String::new(), None::<Block>);
-    for line in PAGE.lines() {
+    for line in page.lines() {
         match (&mut open, line.strip_prefix("```")) {
             (Some(_), Some(_)) => blocks.extend(open.take()),
             (Some(block), None) => block.text.push_str(&format!("{line}\n")),
@@ -45,20 +43,22 @@ fn blocks() -> Vec<Block> {
 
 /// The shell of whoever follows the guide.
 pub(crate) struct Reader {
+    page: &'static str,
     folder: PathBuf,
     variables: Vec<(&'static str, String)>,
 }
 
 impl Reader {
-    /// Someone with all rights in this cluster, whose Pods log into this folder.
-    pub(crate) fn of(cp: &ControlPlane, pod_logs: &Path) -> Self {
+    /// Someone with this page, and with all rights in this cluster, whose Pods log into this folder.
+    pub(crate) fn of(cp: &ControlPlane, pod_logs: &Path, page: &'static str) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = cp.folder().join("reader");
         std::fs::create_dir(&folder).unwrap();
-        let own = here.join("tests/linode/linode_guide/bin");
+        let own = here.join("tests/change_over/bin");
         let path = std::env::var("PATH").unwrap();
         let text = |path: &Path| path.display().to_string();
         Self {
+            page,
             variables: vec![
                 ("PATH", format!("{}:{path}", own.display())),
                 ("KUBECONFIG", text(cp.admin_kubeconfig())),
@@ -70,13 +70,23 @@ impl Reader {
         }
     }
 
-    /// Saves the files of a section, and runs its commands, with this text of the page replaced. Gives what they print.
-    pub(crate) async fn follow(&self, section: &str, placeholder: Option<(&str, &str)>) -> String {
-        let mut blocks = blocks();
+    /// Saves the files of a section, and runs its commands. Gives what they print.
+    pub(crate) async fn follow(&self, section: &str) -> String {
+        self.follow_with(section, &[]).await
+    }
+
+    /// The same, with these texts of the page replaced, each of which must be there.
+    pub(crate) async fn follow_with(
+        &self,
+        section: &str,
+        placeholders: &[(&str, String)],
+    ) -> String {
+        let mut blocks = blocks(self.page);
         blocks.retain(|block| block.section == section);
         let mut printed = String::new();
         for block in &mut blocks {
-            if let Some((before, after)) = placeholder {
+            for (before, after) in placeholders {
+                assert!(block.text.contains(before), "{section} has no {before:?}");
                 block.text = block.text.replace(before, after);
             }
             match block.language.as_str() {
@@ -91,7 +101,7 @@ impl Reader {
 
     /// What the commands of a section show, for whoever looks at it: that one finds nothing is no failure.
     pub(crate) async fn look(&self, section: &str) -> String {
-        let mut blocks = blocks();
+        let mut blocks = blocks(self.page);
         blocks.retain(|block| block.section == section && block.language == "sh");
         let [block] = blocks.as_slice() else {
             panic!("{section:?} has {} blocks of commands", blocks.len());
