@@ -133,12 +133,12 @@ impl Provider for NodeBalancers {
     }
 
     fn notices(
-        _request: &LoadBalancerRequest,
+        request: &LoadBalancerRequest,
         options: &Options,
         desired: &Desired,
         observed: Option<&Observed>,
     ) -> Vec<Notice> {
-        desired::notices(options, desired, observed)
+        desired::notices(&request.service, options, desired, observed)
     }
 
     fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, ReconcileError> {

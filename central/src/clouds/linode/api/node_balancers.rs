@@ -48,7 +48,7 @@ pub(in super::super) struct NodeBalancer {
     created: Option<String>,
     /// The subnet in which it has its address, if that is in a VPC.
     #[serde(default, deserialize_with = "lenient")]
-    frontend_vpc_subnet_id: Option<u64>,
+    pub(in super::super) frontend_vpc_subnet_id: Option<u64>,
 }
 
 impl NodeBalancer {

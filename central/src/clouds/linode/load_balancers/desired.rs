@@ -3,21 +3,24 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mooring_common::names::{linode_tags, reasons};
+use mooring_common::names::{labels, linode_tags, reasons};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::options::{Options, PortOptions, with_firewall};
+use super::step::shown;
 use crate::cloud_provider::digest::{hex, shortened};
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
 use crate::clouds::linode::annotations as keys;
+use crate::clouds::linode::vpcs::Subnet;
 use crate::engine::drains::Drains;
 use crate::engine::members::Members;
 use crate::engine::pool::Member as _;
 use crate::engine::provider;
 use crate::engine::service_spec::unmet_address;
+use crate::views::service_view::ServiceView;
 
 /// What the label of a node has at least and at most.
 const NODE_LABEL: (usize, usize) = (3, 32);
@@ -186,17 +189,31 @@ pub(super) fn node_label(name: &str) -> String {
 
 /// What a person should know although it can be carried out.
 pub(super) fn notices(
+    service: &ServiceView,
     options: &Options,
     desired: &Desired,
     observed: Option<&Observed>,
 ) -> Vec<Notice> {
-    let Some(Observed { balancer, .. }) = observed else {
-        return Vec::new();
-    };
     let notice = |reason, note| Notice {
         reason,
         note,
         by_provider: reason == reasons::NODE_BALANCER_IP_CHANGE_IGNORED,
+    };
+    // Of UDP another port is asked than the one that gets traffic.
+    let configs = options.ports.iter().map(|port| &port.config);
+    let blind = configs.filter(|config| config.check == "none" || config.place().1);
+    let blind: Vec<String> = blind.filter(|_| service.is_local).map(shown).collect();
+    let blind = (!blind.is_empty()).then(|| {
+        let note = format!(
+            "externalTrafficPolicy is Local, and no check finds out which Nodes have an endpoint of {}: those \
+             without drop what they get. Run a Pod on each Node, or exclude the others by the label {}.",
+            blind.join(", "),
+            labels::EXCLUDE_FROM_LOAD_BALANCERS,
+        );
+        notice(reasons::HEALTH_MONITOR_UNFIT, note)
+    });
+    let Some(Observed { balancer, .. }) = observed else {
+        return blind.into_iter().collect();
     };
     let (id, wanted) = (&balancer.id, &options.balancer);
     let actual = balancer.ipv4.as_deref().unwrap_or_default();
@@ -217,6 +234,21 @@ pub(super) fn notices(
         );
         notice(reasons::UNSUPPORTED_FIELD, note)
     });
+    let there = balancer.frontend_vpc_subnet_id.filter(|id| *id > 0);
+    let asked = wanted.frontend.as_ref().map(|frontend| &frontend.subnet);
+    let is_elsewhere = match asked {
+        Some(Subnet::Id(asked)) => there != Some(*asked),
+        Some(Subnet::Named { .. }) => there.is_none(),
+        None => false,
+    };
+    let elsewhere = is_elsewhere.then(|| {
+        let note = format!(
+            "NodeBalancer {id} has its address elsewhere than in the subnet that {} or the names ask for, and \
+             that cannot be changed. Create the Service anew for that.",
+            keys::FRONTEND_SUBNET_ID.key
+        );
+        notice(reasons::UNSUPPORTED_FIELD, note)
+    });
     let hides = options.hostname_only && balancer.hostname.is_none();
     let hides = hides.then(|| {
         let note = format!(
@@ -232,6 +264,7 @@ pub(super) fn notices(
             format!("{fault}. NodeBalancer {id} presents the former certificate until then.");
         notice(reasons::TLS_SECRET_UNUSABLE, note)
     });
-    let others = address.into_iter().chain(kind).chain(hides);
+    let of_balancer = address.into_iter().chain(kind).chain(elsewhere);
+    let others = of_balancer.chain(hides).chain(blind);
     others.chain(unusable).collect()
 }

@@ -61,7 +61,12 @@ impl NodeBalancers {
             Step::MarkFirewall { id, tags, .. } => {
                 FIREWALLS.change(&[], &id.to_string(), json!({"tags": tags}))
             }
-            Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
+            Step::ChangeRules { id, spec, enables } => {
+                if *enables {
+                    self.enable_firewall(*id).await?;
+                }
+                change_rules(*id, spec.rules())
+            }
             Step::Attach { firewall, former } => {
                 let wanted = match firewall {
                     Some(id) => Some(number(of(id, planned)?)?),
@@ -166,11 +171,20 @@ impl NodeBalancers {
         let Some(own) = own else {
             return self.cloud.client.make(&create_firewall(spec)).await;
         };
+        if own.is_disabled {
+            self.enable_firewall(own.id).await?;
+        }
         if !own.is_as(spec) {
             let request = change_rules(own.id, spec.rules());
             self.cloud.client.call(&request).await?;
         }
         Ok(own.id.to_string())
+    }
+
+    async fn enable_firewall(&self, id: u64) -> Result<(), CloudError> {
+        let body = json!({"status": "enabled"});
+        let request = FIREWALLS.change(&[], &id.to_string(), body);
+        self.cloud.client.call(&request).await
     }
 
     async fn of_node(

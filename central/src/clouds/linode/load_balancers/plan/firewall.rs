@@ -58,6 +58,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
                         steps.push(Step::ChangeRules {
                             id: firewall.id,
                             spec: wanted.clone(),
+                            enables: firewall.is_disabled,
                         });
                     }
                     PoolRef::Known(firewall.id.to_string())
