@@ -5,6 +5,7 @@ mod annotations;
 mod attacked;
 mod backends;
 mod certificates;
+mod changed_firewalls;
 mod chosen;
 pub(crate) mod cloud;
 mod crashes;

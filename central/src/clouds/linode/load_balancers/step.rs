@@ -170,11 +170,8 @@ impl fmt::Display for Step {
             }
             Self::ChangeRules { id, spec, enables } => {
                 let enable = if *enables { "enable, and " } else { "" };
-                write!(
-                    f,
-                    "{enable}change the rules of firewall {} ({id})",
-                    spec.label
-                )
+                let label = &spec.label;
+                write!(f, "{enable}change the rules of firewall {label} ({id})")
             }
             Self::Attach { firewall, former } => attach(firewall.as_ref(), former.as_ref(), f),
             Self::DeleteFirewall { id, name } => write!(f, "delete firewall {name} ({id})"),
