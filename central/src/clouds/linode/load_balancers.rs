@@ -147,7 +147,7 @@ impl Provider for NodeBalancers {
         _since: Instant,
     ) -> Result<(), ReconcileError> {
         if let Some(observed) = observed {
-            match self.misplaced(desired, &observed.balancer).await {
+            match self.misplaced(&desired.balancer, &observed.balancer).await {
                 Ok(misplaced) => desired.misplaced = misplaced,
                 Err(error) => tracing::debug!(%error, "where a NodeBalancer is was not found out"),
             }

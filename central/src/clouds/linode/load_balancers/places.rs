@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::api::node_balancers::{NodeBalancer, PLACES};
 use super::super::vpcs::Subnet;
 use super::NodeBalancers;
-use super::desired::Desired;
+use super::model::BalancerSpec;
 use crate::cloud_api::{CloudError, said};
 
 /// What is in another subnet than it is wanted in.
@@ -61,18 +61,18 @@ impl NodeBalancers {
     /// affair.
     pub(super) async fn misplaced(
         &self,
-        desired: &Desired,
+        wanted: &BalancerSpec,
         balancer: &NodeBalancer,
     ) -> Result<Vec<Misplaced>, CloudError> {
         let mut all = Vec::new();
-        if let Some(place) = &desired.balancer.frontend {
+        if let Some(place) = &wanted.frontend {
             all.push(Misplaced {
                 side: Side::Frontend,
                 is: balancer.frontend_vpc_subnet_id.filter(|id| *id > 0),
                 wanted: self.number(&place.subnet).await?,
             });
         }
-        if let Some(place) = &desired.balancer.backend {
+        if let Some(place) = &wanted.backend {
             all.push(Misplaced {
                 side: Side::Backend,
                 is: self.backend_of(&balancer.id).await?,
