@@ -200,6 +200,9 @@ pub mod linode_tags {
     pub const SERVICE: &str = "k8s-service-";
     /// The cluster that it was made for follows, by the UID of the Service `default/kubernetes`.
     pub const CLUSTER: &str = "k8s-cluster-";
+    /// The number of a Cloud Firewall follows that was attached because the Service names it. On NodeBalancers
+    /// alone, from before it is attached until it is detached.
+    pub const FIREWALL: &str = "k8s-firewall-";
 }
 
 /// What central writes into the description of server groups at Brightbox, which has no tags:
@@ -374,7 +377,7 @@ pub mod reasons {
     /// Service, Warning: Nodes that are to carry its traffic have no address that the load balancer
     /// could reach.
     pub const NO_MEMBER_ADDRESS: &str = "NoMemberAddress";
-    /// Service, Warning: its health monitors will take good members for bad ones.
+    /// Service, Warning: its health monitors will take good members for bad ones, or the other way round.
     pub const HEALTH_MONITOR_UNFIT: &str = "HealthMonitorUnfit";
     /// Service, Warning: the IP block of its address is not there any more.
     pub const IP_BLOCK_LOST: &str = "IPBlockLost";

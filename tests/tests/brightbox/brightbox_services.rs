@@ -28,6 +28,10 @@ mod efficiency;
 mod forwarding;
 #[path = "../service_scenarios/forwarding_change.rs"]
 mod forwarding_change;
+#[path = "../service_scenarios/forwarding_credentials.rs"]
+mod forwarding_credentials;
+#[path = "../service_scenarios/forwarding_failures.rs"]
+mod forwarding_failures;
 #[path = "../service_scenarios/forwarding_nodes.rs"]
 mod forwarding_nodes;
 #[path = "../service_scenarios/plan.rs"]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use mooring_cloud_sim::Calls;
-use mooring_cloud_sim::cloud::Server;
+use mooring_cloud_sim::cloud::{CloudSim, Server};
 use mooring_common::names::reasons;
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::AuditLog;
@@ -107,7 +107,12 @@ impl CloudCluster {
 
     /// Central as a user starts it for Services in this cloud.
     pub(crate) fn flags(&self) -> CentralFlags {
-        let flags = CentralFlags::alone().cloud(&self.cloud).without_endpoints();
+        self.flags_at(&self.cloud)
+    }
+
+    /// The same but for the account, which is that of another cloud.
+    pub(crate) fn flags_at(&self, account: &CloudSim) -> CentralFlags {
+        let flags = CentralFlags::alone().cloud(account).without_endpoints();
         self.cloud.flags(flags.with("--controllers=service"))
     }
 

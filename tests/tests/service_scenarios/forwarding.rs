@@ -16,6 +16,9 @@ pub(crate) trait ForwardingCloud: LoadBalancerCloud {
     /// When a listener that had served did not.
     type Outage: Debug;
 
+    /// A variable with its credentials.
+    const CREDENTIALS: &'static str;
+
     /// An annotation whose change users do not notice, and what it changes.
     const HARMLESS: (&'static str, &'static str);
 

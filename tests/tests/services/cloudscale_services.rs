@@ -4,7 +4,6 @@ mod annotation_effects;
 mod annotations;
 mod annotations_refused;
 mod cloud;
-mod credentials;
 mod ending;
 mod floating_ips;
 mod late_listings;
@@ -33,6 +32,10 @@ mod efficiency;
 mod forwarding;
 #[path = "../service_scenarios/forwarding_change.rs"]
 mod forwarding_change;
+#[path = "../service_scenarios/forwarding_credentials.rs"]
+mod forwarding_credentials;
+#[path = "../service_scenarios/forwarding_failures.rs"]
+mod forwarding_failures;
 #[path = "../service_scenarios/forwarding_nodes.rs"]
 mod forwarding_nodes;
 #[path = "../service_scenarios/plan.rs"]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use mooring_common::flags::Reader;
 
+use super::api::node_balancers::looks_like_mark;
+
 /// The flag that sets the length of IPv4 pod CIDRs.
 pub(super) const IPV4_MASK_FLAG: &str = "node-cidr-mask-size-ipv4";
 /// The lengths of pod CIDRs if the flags do not say.
@@ -12,6 +14,8 @@ const IPV4_MASK: u8 = 24;
 const IPV6_MASK: u8 = 112;
 /// Linode's names have 32 characters at most, and 13 of them come after the prefix.
 const LONGEST_PREFIX: usize = 19;
+/// What to write in place of a tag that begins like a mark.
+const NO_MARK: &str = "whatever begins so marks whose a NodeBalancer is; write other tags";
 /// The types of NodeBalancers.
 pub(super) const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 
@@ -112,7 +116,7 @@ impl Flags {
             kind: read_kind(reader),
             prefix: read_prefix(reader),
             cluster_name: reader.text("cluster-name"),
-            tags: reader.list("nodebalancer-tags"),
+            tags: read_tags(reader),
             subnet: read_subnet(reader, &vpcs),
             range: reader.optional(
                 "nodebalancer-backend-ipv4-subnet",
@@ -220,6 +224,14 @@ fn read_prefix(reader: &mut Reader<'_>) -> String {
         reader.fault("nodebalancer-prefix", &prefix, &remedy);
     }
     prefix
+}
+
+fn read_tags(reader: &mut Reader<'_>) -> Vec<String> {
+    let tags = reader.list("nodebalancer-tags");
+    for tag in tags.iter().filter(|tag| looks_like_mark(tag)) {
+        reader.fault("nodebalancer-tags", tag, NO_MARK);
+    }
+    tags
 }
 
 fn read_subnet(reader: &mut Reader<'_>, vpcs: &VpcChoice) -> BackendSubnet {

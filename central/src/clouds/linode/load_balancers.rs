@@ -8,6 +8,7 @@ mod model;
 mod observe;
 mod observed;
 mod options;
+mod places;
 mod plan;
 mod send;
 mod step;
@@ -46,6 +47,7 @@ use desired::Desired;
 use firewalls::Firewall;
 use observed::Observed;
 use options::Options;
+use places::Backends;
 use step::Step;
 
 /// The NodeBalancers of an account; `inventory`: its Linodes.
@@ -55,7 +57,11 @@ pub(super) fn of_account(cloud: Arc<Linode>, inventory: Arc<Inventory>) -> Arc<d
         let cloud = listed.clone();
         async move { cloud.all(&FIREWALLS, &[]).await }
     });
-    let balancers = NodeBalancers { cloud, firewalls };
+    let balancers = NodeBalancers {
+        cloud,
+        firewalls,
+        backends: Backends::default(),
+    };
     Arc::new(Engine::new(balancers, inventory))
 }
 
@@ -63,6 +69,7 @@ pub(super) fn of_account(cloud: Arc<Linode>, inventory: Arc<Inventory>) -> Arc<d
 struct NodeBalancers {
     cloud: Arc<Linode>,
     firewalls: Listings<Firewall>,
+    backends: Backends,
 }
 
 #[async_trait]
@@ -132,13 +139,29 @@ impl Provider for NodeBalancers {
         desired::desired(request, options, members)
     }
 
+    /// Nothing but a notice depends on it.
+    async fn look_up(
+        &self,
+        desired: &mut Desired,
+        observed: Option<&Observed>,
+        _since: Instant,
+    ) -> Result<(), ReconcileError> {
+        if let Some(observed) = observed {
+            match self.misplaced(&desired.balancer, &observed.balancer).await {
+                Ok(misplaced) => desired.misplaced = misplaced,
+                Err(error) => tracing::debug!(%error, "where a NodeBalancer is was not found out"),
+            }
+        }
+        Ok(())
+    }
+
     fn notices(
-        _request: &LoadBalancerRequest,
+        request: &LoadBalancerRequest,
         options: &Options,
         desired: &Desired,
         observed: Option<&Observed>,
     ) -> Vec<Notice> {
-        desired::notices(options, desired, observed)
+        desired::notices(&request.service, options, desired, observed)
     }
 
     fn plan(desired: &Desired, observed: Option<&Observed>) -> Result<Plan<Step>, ReconcileError> {
@@ -184,7 +207,9 @@ impl Provider for NodeBalancers {
     }
 
     async fn list(&self) -> Result<Vec<NodeBalancer>, CloudError> {
-        self.cloud.all(&BALANCERS, &[]).await
+        let all: Vec<NodeBalancer> = self.cloud.all(&BALANCERS, &[]).await?;
+        self.backends.keep(&all);
+        Ok(all)
     }
 
     async fn get(&self, id: &str) -> Result<Option<NodeBalancer>, CloudError> {

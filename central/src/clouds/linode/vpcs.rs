@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Remembered};
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
 /// A VPC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub(super) enum Vpc {
     /// By number.
     Id(u64),
@@ -28,7 +29,7 @@ pub(super) enum Vpc {
 }
 
 /// A subnet of a VPC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub(super) enum Subnet {
     /// By number.
     Id(u64),

@@ -257,6 +257,7 @@ impl LoadBalancerCloud for SuiteCloud {
 impl ForwardingCloud for SuiteCloud {
     type Outage = Outage;
 
+    const CREDENTIALS: &'static str = "BRIGHTBOX_CLIENT_SECRET";
     const HARMLESS: (&'static str, &'static str) = (
         "service.beta.kubernetes.io/brightbox-load-balancer-policy",
         "round-robin",

@@ -1,22 +1,18 @@
 //! Whatever happens in between, in the end there is exactly what is wanted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use mooring_cloud_sim::brightbox::{Behaviour, Kind};
-use mooring_cloud_sim::{Fault, Injection, When};
-use mooring_test_cluster::shipped::Central;
+use mooring_cloud_sim::{Fault, When};
 use mooring_test_support::wait::eventually;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::brightbox_services::cloud::{BALANCERS, text, usual};
 use crate::brightbox_services::cluster::{
     AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none,
 };
+use crate::brightbox_services::forwarding_failures::{Death, storm};
 
 /// What makes something: of each the answer can be lost.
 const POSTS: [&str; 5] = [
@@ -41,38 +37,6 @@ fn some<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
 /// Each of these writes, before and after it is done.
 fn before_and_after(writes: u64) -> impl Iterator<Item = (u64, bool)> {
     (1..=writes).flat_map(|n| [(n, false), (n, true)])
-}
-
-/// Central's end.
-struct Death {
-    central: Central,
-    switch: Injection,
-    killed: Arc<AtomicBool>,
-}
-
-impl Death {
-    /// At its n-th write from now on, which is done before if it is `executed`.
-    fn at(cluster: &CloudCluster, central: Central, n: u64, executed: bool) -> Self {
-        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let killed = Arc::new(AtomicBool::new(false));
-        let flag = killed.clone();
-        let kill = move || flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
-        // To get a token is none.
-        let writes = When::write("**/*").but("/token/");
-        let switch = cluster.sim().kill_switch(writes, n, executed, kill);
-        Self {
-            central,
-            switch,
-            killed,
-        }
-    }
-
-    /// Waits for it.
-    async fn comes(self) {
-        self.switch.struck(1).await;
-        self.central.process.wait_for_exit(SOON).await;
-        assert!(self.killed.load(Ordering::Relaxed));
-    }
 }
 
 /// How many writes it takes to make what a Service has, and to be rid of it.
@@ -252,50 +216,21 @@ async fn one_that_is_listed_late_is_waited_for_and_not_made_again() {
     cluster.finish().await;
 }
 
-/// Many Services, many workers, much that fails.
 #[tokio::test]
 async fn a_storm_of_failures_ends_with_what_is_wanted() {
-    const SERVICES: usize = 6;
     let cluster = CloudCluster::start().await;
-    cluster.sim().set_latency(Duration::from_millis(5));
-    let flags = cluster.flags().with("--concurrent-service-syncs=4");
-    let _central = cluster.central_with(flags).await;
-    let faults = cluster.sim().faults();
-    for (nth, fault) in [
-        (2, Fault::status(StatusCode::BAD_GATEWAY)),
-        (3, Fault::reset().executed()),
-        (5, Fault::status(StatusCode::SERVICE_UNAVAILABLE)),
-        (7, Fault::torn()),
-        (
-            9,
-            Fault::status(StatusCode::INTERNAL_SERVER_ERROR).executed(),
-        ),
-        (12, Fault::reset()),
-        (15, Fault::status(StatusCode::TOO_MANY_REQUESTS)),
-    ] {
-        faults.inject(When::write("**/*").but("/token/").nth(nth), fault);
-    }
-    faults.inject(When::get("/1.0/*").nth(7), Fault::cut_off());
-    let names: Vec<String> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
-    for name in &names {
-        cluster.create(name).await;
-    }
-    cluster.join(3).await;
-    for name in &names {
-        cluster.provided_at_last(name).await;
-        cluster.serves(name, &[1, 2, 3]).await;
-    }
-    for kind in [Kind::ServerGroup, Kind::FirewallPolicy, Kind::CloudIp] {
-        assert_eq!(cluster.sim().all(kind).len(), SERVICES, "{kind:?}");
-    }
-    assert_eq!(cluster.cloud.balancers().len(), SERVICES);
-    for name in &names {
-        cluster.delete(name).await;
-    }
-    for name in &names {
-        cluster.gone_within(name, AFTER_RETRIES).await;
-    }
-    cluster.nothing_is_left().await;
+    let busy = Fault::status(StatusCode::TOO_MANY_REQUESTS);
+    storm(
+        &cluster,
+        busy,
+        |name| cluster.service(name),
+        |services| {
+            for kind in [Kind::ServerGroup, Kind::FirewallPolicy, Kind::CloudIp] {
+                assert_eq!(cluster.sim().all(kind).len(), services, "{kind:?}");
+            }
+        },
+    )
+    .await;
     let deleted = cluster.sim().all(Kind::LoadBalancer);
     assert!(deleted.iter().all(|one| text(&one["status"]) == "deleted"));
     cluster.finish().await;

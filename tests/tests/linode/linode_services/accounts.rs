@@ -1,60 +1,18 @@
-//! A token of another account, a backup that was restored, and the Go controller that still runs.
+//! A backup that was restored, and the Go controller that still runs.
 
 use std::time::Instant;
 
-use mooring_cloud_sim::cloud::{CloudSim, Server};
 use mooring_cloud_sim::linode::Kind;
 use mooring_common::names::linode_tags::SERVICE as SERVICE_MARK;
-use mooring_common::names::reasons;
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
 use mooring_test_cluster::objects::{create_namespace, unique};
-use mooring_test_cluster::shipped::CentralFlags;
 use serde_json::{Value, json};
 
 use crate::linode_services::cloud::{SuiteCloud, tags};
 use crate::linode_services::cluster::{
-    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, assert_none, has_finalizer, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, assert_none, ingress,
 };
-use crate::linode_services::forwarding::ForwardingCloud as _;
-
-#[tokio::test]
-async fn a_token_of_another_account_loses_nothing() {
-    let cluster = CloudCluster::start().await;
-    let central = cluster.central().await;
-    let before = ingress(&cluster.provide("web").await);
-    cluster.provide("old").await;
-    drop(central);
-    let (key, value) = SuiteCloud::HARMLESS;
-    cluster.annotate("web", key, Some(value)).await;
-    cluster.delete("old").await;
-    cluster.create("new").await;
-    let there = Kind::ALL.map(|kind| cluster.sim().all(kind));
-
-    let another = CloudSim::start(SuiteCloud::CLOUD).await;
-    another.add(Server::named("somebody-elses").private("10.250.0.1"));
-    let flags = CentralFlags::alone().cloud(&another);
-    let flags = flags.without_endpoints().with("--controllers=service");
-    let central = cluster.central_with(flags).await;
-    for name in ["web", "new", "old"] {
-        let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
-        let told = cluster.told(name, reason, "LINODE_API_TOKEN").await;
-        assert!(told.note.contains("another"), "{told:?}");
-    }
-    assert_none(&another.calls().writes());
-    assert_eq!(ingress(&cluster.get("web").await), before);
-    assert_none(&ingress(&cluster.get("new").await));
-    assert!(has_finalizer(&cluster.get("old").await));
-    assert_eq!(Kind::ALL.map(|kind| cluster.sim().all(kind)), there);
-    drop(central);
-
-    let _central = cluster.central().await;
-    cluster.gone_within("old", AFTER_RETRIES).await;
-    let web = cluster.provided_at_last("web").await;
-    assert_eq!(ingress(&web), before);
-    cluster.provided_at_last("new").await;
-    cluster.finish().await;
-}
 
 /// What was deleted since the backup is there again, and what was made since then is not.
 #[tokio::test]

@@ -65,6 +65,49 @@ async fn nodes_of_a_vpc_are_reached_there() {
     cluster.finish().await;
 }
 
+/// Linode cannot change where a NodeBalancer is: it stays, and an Event says so. Also to one that starts after
+/// the change.
+#[tokio::test]
+async fn another_subnet_than_a_nodebalancer_is_in_is_told_and_it_stays() {
+    let cluster = CloudCluster::without_nodes().await;
+    let vpc = cluster.sim().add_vpc("net");
+    let subnet = cluster.sim().add_subnet(vpc, "default", "10.0.4.0/24");
+    let other = cluster.sim().add_subnet(vpc, "other", "10.0.5.0/24");
+    cluster.join_in_vpc(1, subnet).await;
+    let flags = || cluster.flags().with("--vpc-names=net");
+    let central = cluster.central_with(flags()).await;
+    cluster.provide("web").await;
+    let id = cluster.id("web").await;
+    cluster.marker().await;
+    assert!(cluster.warnings("web").await.is_empty());
+    cluster
+        .note("web", "backend-subnet-name", Some("other"))
+        .await;
+    let words = format!(
+        "reaches its nodes in the subnet {subnet}, and that cannot be changed to the subnet {other}"
+    );
+    cluster
+        .told("web", reasons::UNSUPPORTED_FIELD, &words)
+        .await;
+    drop(central);
+    let front = other.to_string();
+    cluster
+        .note("web", "frontend-subnet-id", Some(&front))
+        .await;
+    let _central = cluster.central_with(flags()).await;
+    let words = format!(
+        "NodeBalancer {id} has its address outside of VPCs, and that cannot be changed to the subnet {other}"
+    );
+    cluster
+        .told("web", reasons::UNSUPPORTED_FIELD, &words)
+        .await;
+    cluster.marker().await;
+    assert_eq!(cluster.id("web").await, id);
+    assert_eq!(cluster.backends(&id), ["10.0.4.1"]);
+    assert!(cluster.sim().outages(&id).is_empty());
+    cluster.finish().await;
+}
+
 /// lb-with-ipv6-backends. A Node without such an address is left out.
 #[tokio::test]
 async fn nodes_are_reached_by_ipv6_if_the_service_says_so() {

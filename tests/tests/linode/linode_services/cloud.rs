@@ -255,6 +255,7 @@ impl LoadBalancerCloud for SuiteCloud {
 impl ForwardingCloud for SuiteCloud {
     type Outage = Outage;
 
+    const CREDENTIALS: &'static str = "LINODE_API_TOKEN";
     const HARMLESS: (&'static str, &'static str) = (
         "service.beta.kubernetes.io/linode-loadbalancer-throttle",
         "7",

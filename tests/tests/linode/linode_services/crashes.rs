@@ -1,59 +1,23 @@
 //! Whatever happens in between, in the end there is exactly what is wanted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use mooring_cloud_sim::linode::{Behaviour, Kind};
-use mooring_cloud_sim::{Fault, Injection, When};
-use mooring_test_cluster::shipped::Central;
+use mooring_cloud_sim::linode::{Behaviour, Kind, Linode};
+use mooring_cloud_sim::{Fault, When};
 use mooring_test_support::wait::eventually;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::linode_services::cloud::BALANCERS;
 use crate::linode_services::cluster::{
-    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none,
 };
+use crate::linode_services::forwarding_failures::{Death, storm};
 use crate::linode_services::handover::protected_by_go;
 use crate::linode_services::key;
 
 const FIREWALLS: &str = "/v4/networking/firewalls";
 const ACL: &str = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
-
-/// Central's end.
-struct Death {
-    central: Central,
-    switch: Injection,
-    killed: Arc<AtomicBool>,
-}
-
-impl Death {
-    /// At its n-th write from now on, which is done before if it is `executed`.
-    fn at(cluster: &CloudCluster, central: Central, n: u64, executed: bool) -> Self {
-        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let killed = Arc::new(AtomicBool::new(false));
-        let flag = killed.clone();
-        let kill = move || flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
-        let switch = cluster
-            .sim()
-            .kill_switch(When::write("**/*"), n, executed, kill);
-        Self {
-            central,
-            switch,
-            killed,
-        }
-    }
-
-    /// Waits for it.
-    async fn comes(self) {
-        self.switch.struck(1).await;
-        self.central.process.wait_for_exit(SOON).await;
-        assert!(self.killed.load(Ordering::Relaxed));
-    }
-}
 
 /// A Service with a firewall of its own is made.
 async fn create_protected(cluster: &CloudCluster) {
@@ -246,50 +210,12 @@ async fn one_that_is_listed_late_is_waited_for_and_holds_up_nobody() {
     cluster.finish().await;
 }
 
-/// Many Services, many workers, much that fails: never two writes at once on one of them.
+/// And never two writes at once on one of them.
 #[tokio::test]
 async fn a_storm_of_failures_ends_with_what_is_wanted() {
-    const SERVICES: usize = 6;
     let cluster = CloudCluster::start().await;
-    cluster.sim().set_latency(Duration::from_millis(5));
-    let flags = cluster.flags().with("--concurrent-service-syncs=4");
-    let _central = cluster.central_with(flags).await;
-    let faults = cluster.sim().faults();
-    for (nth, fault) in [
-        (2, Fault::status(StatusCode::BAD_GATEWAY)),
-        (3, Fault::reset().executed()),
-        (5, Fault::status(StatusCode::SERVICE_UNAVAILABLE)),
-        (7, Fault::torn()),
-        (
-            9,
-            Fault::status(StatusCode::INTERNAL_SERVER_ERROR).executed(),
-        ),
-        (12, mooring_cloud_sim::linode::Linode::busy()),
-    ] {
-        faults.inject(When::write("**/*").nth(nth), fault);
-    }
-    faults.inject(When::get("**/*").nth(7), Fault::cut_off());
-    let names: Vec<String> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
-    for name in &names {
-        let service = cluster.service(name);
-        cluster
-            .make(service.annotation(&key("firewall-acl"), ACL))
-            .await;
-    }
-    cluster.join(3).await;
-    for name in &names {
-        cluster.provided_at_last(name).await;
-        cluster.serves(name, &[1, 2, 3]).await;
-    }
-    assert_eq!(cluster.cloud.balancers().len(), SERVICES);
-    assert_eq!(cluster.sim().all(Kind::Firewall).len(), SERVICES);
-    for name in &names {
-        assert!(!ingress(&cluster.get(name).await).is_empty());
-        cluster.delete(name).await;
-    }
-    for name in &names {
-        cluster.gone(name).await;
-    }
-    cluster.nothing_is_left().await;
+    let protected = |name: &str| cluster.service(name).annotation(&key("firewall-acl"), ACL);
+    let is_whole = |services| assert_eq!(cluster.sim().all(Kind::Firewall).len(), services);
+    storm(&cluster, Linode::busy(), protected, is_whole).await;
     cluster.finish().await;
 }

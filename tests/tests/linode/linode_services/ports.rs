@@ -5,6 +5,7 @@ use std::time::Instant;
 use http::Method;
 use mooring_cloud_sim::Calls;
 use mooring_cloud_sim::linode::Kind;
+use mooring_common::names::reasons;
 use mooring_test_cluster::objects::ServiceBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
@@ -190,5 +191,23 @@ async fn what_is_changed_by_hand_is_put_right_in_place() {
     })
     .await;
     cluster.serves("web", &[1, 2]).await;
+    cluster.finish().await;
+}
+
+/// Their checks ask another port, at which every Node answers or none.
+#[tokio::test]
+async fn an_event_tells_of_udp_ports_with_traffic_policy_local() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let service = cluster.service("web").port_of("UDP", 53, 5353).local();
+    cluster.make(service).await;
+    cluster.provided("web").await;
+    let reason = reasons::HEALTH_MONITOR_UNFIT;
+    let told = cluster.told("web", reason, "udp/53").await;
+    let service = cluster.get("web").await;
+    let health_port = service.spec.unwrap().health_check_node_port.unwrap();
+    let remedy = format!("{} {health_port}", key("udp-check-port"));
+    assert!(told.note.contains(&remedy), "{told:?}");
+    assert!(!told.note.contains("tcp/80"), "{told:?}");
     cluster.finish().await;
 }

@@ -220,6 +220,7 @@ impl LoadBalancerCloud for SuiteCloud {
 impl ForwardingCloud for SuiteCloud {
     type Outage = Outage;
 
+    const CREDENTIALS: &'static str = "CLOUDSCALE_ACCESS_TOKEN";
     const HARMLESS: (&'static str, &'static str) = (
         "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms",
         "40000",

@@ -1,21 +1,16 @@
 //! Whatever happens in between, in the end there is exactly what is wanted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
+use mooring_cloud_sim::Fault;
 use mooring_cloud_sim::cloudscale::Behaviour;
-use mooring_cloud_sim::{Fault, When};
 use mooring_test_support::wait::eventually;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::cloudscale_services::cluster::{
-    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none,
-};
+use crate::cloudscale_services::cluster::{AFTER_RETRIES, CloudCluster, SOON, assert_none};
 use crate::cloudscale_services::forwarding::ports;
+use crate::cloudscale_services::forwarding_failures::{Death, storm};
 use crate::cloudscale_services::key;
 
 /// Killed at each of the writes of a creation, once before and once after it has taken effect.
@@ -32,18 +27,9 @@ async fn killed_at_any_write_of_a_creation_it_leaves_nothing_and_makes_nothing_t
     for n in 1..=count {
         let executed = n % 2 == 1;
         let central = cluster.central().await;
-        let pid = Pid::from_raw(central.process.pid().try_into().unwrap());
-        let struck = Arc::new(AtomicBool::new(false));
-        let flag = struck.clone();
-        let switch = cluster
-            .sim()
-            .kill_switch(When::write("**/*"), n, executed, move || {
-                flag.store(kill(pid, Signal::SIGKILL).is_ok(), Ordering::Relaxed);
-            });
+        let death = Death::at(&cluster, central, n, executed);
         cluster.create("web").await;
-        switch.struck(1).await;
-        central.process.wait_for_exit(SOON).await;
-        assert!(struck.load(Ordering::Relaxed));
+        death.comes().await;
         let _central = cluster.central().await;
         cluster.provided("web").await;
         cluster.serves("web", &[1, 2]).await;
@@ -102,44 +88,20 @@ async fn a_cloud_that_is_slow_and_strict_is_waited_for() {
     cluster.finish().await;
 }
 
-/// Many Services, many workers, much that fails: never two writes at once on one of them.
+/// And never two writes at once on one of them.
 #[tokio::test]
 async fn a_storm_of_failures_ends_with_what_is_wanted() {
-    const SERVICES: usize = 6;
     let cluster = CloudCluster::start().await;
-    cluster.sim().set_latency(Duration::from_millis(5));
-    let flags = cluster.flags().with("--concurrent-service-syncs=4");
-    let _central = cluster.central_with(flags).await;
-    let faults = cluster.sim().faults();
-    let failure = |status: StatusCode| Fault::status(status);
-    for (nth, fault) in [
-        (3, failure(StatusCode::BAD_GATEWAY)),
-        (5, Fault::reset().executed()),
-        (8, failure(StatusCode::SERVICE_UNAVAILABLE)),
-        (11, Fault::torn()),
-        (14, failure(StatusCode::INTERNAL_SERVER_ERROR).executed()),
-    ] {
-        faults.inject(When::write("**/*").nth(nth), fault);
-    }
-    faults.inject(When::get("**/*").nth(7), Fault::cut_off());
-    let names: Vec<String> = (0..SERVICES).map(|n| format!("web-{n}")).collect();
-    for name in &names {
-        cluster.create(name).await;
-    }
-    cluster.join(3).await;
-    for name in &names {
-        cluster.provided_at_last(name).await;
-        cluster.serves(name, &[1, 2, 3]).await;
-    }
-    assert_eq!(cluster.cloud.balancers().len(), SERVICES);
-    assert_eq!(cluster.sim().concurrent_writes(), 0);
-    for name in &names {
-        cluster.delete(name).await;
-    }
-    for name in &names {
-        cluster.gone_within(name, AFTER_RETRIES).await;
-    }
-    cluster.nothing_is_left().await;
+    let busy = Fault::status(StatusCode::TOO_MANY_REQUESTS);
+    storm(
+        &cluster,
+        busy,
+        |name| cluster.service(name),
+        |_| {
+            assert_eq!(cluster.sim().concurrent_writes(), 0);
+        },
+    )
+    .await;
     cluster.finish().await;
 }
 

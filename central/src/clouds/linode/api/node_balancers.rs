@@ -48,7 +48,7 @@ pub(in super::super) struct NodeBalancer {
     created: Option<String>,
     /// The subnet in which it has its address, if that is in a VPC.
     #[serde(default, deserialize_with = "lenient")]
-    frontend_vpc_subnet_id: Option<u64>,
+    pub(in super::super) frontend_vpc_subnet_id: Option<u64>,
 }
 
 impl NodeBalancer {
@@ -65,11 +65,33 @@ impl NodeBalancer {
         let unmarked = self.tags.iter().filter(|tag| !is_mark(tag));
         unmarked.cloned().collect()
     }
+
+    /// The marks of the firewalls that were attached because its Service named them.
+    pub(in super::super) fn firewall_marks(&self) -> BTreeSet<String> {
+        let marks = self.tags.iter();
+        let marks = marks.filter(|tag| tag.starts_with(linode_tags::FIREWALL));
+        marks.cloned().collect()
+    }
 }
 
-/// Whether a tag marks whose something is.
+/// Whether a tag marks whose something is, or what was done for whom.
 pub(in super::super) fn is_mark(tag: &str) -> bool {
-    tag.starts_with(linode_tags::SERVICE) || tag.starts_with(linode_tags::CLUSTER)
+    let marks = [
+        linode_tags::SERVICE,
+        linode_tags::CLUSTER,
+        linode_tags::FIREWALL,
+    ];
+    marks.iter().any(|mark| tag.starts_with(mark))
+}
+
+/// Whether a tag that somebody asks for begins like a mark, in upper or lower case.
+pub(in super::super) fn looks_like_mark(tag: &str) -> bool {
+    is_mark(&tag.trim().to_lowercase())
+}
+
+/// The mark of a firewall that is attached because a Service names it.
+pub(in super::super) fn firewall_mark(id: u64) -> String {
+    format!("{}{id}", linode_tags::FIREWALL)
 }
 
 /// What a mark says.
@@ -136,6 +158,8 @@ resource_kinds! {
     pub(in super::super) CONFIGS: "nodebalancer_config", "nodebalancer_configs", "nodebalancers/{}/configs";
     /// Nodes of a config of a NodeBalancer.
     pub(in super::super) NODES: "nodebalancer_node", "nodebalancer_nodes", "nodebalancers/{}/configs/{}/nodes";
+    /// What a NodeBalancer has of VPCs.
+    pub(in super::super) PLACES: "nodebalancer_vpc", "nodebalancer_vpcs", "nodebalancers/{}/vpcs";
     /// The firewalls that protect a NodeBalancer.
     pub(in super::super) ATTACHED: "nodebalancer_firewall", "nodebalancer_firewalls", "nodebalancers/{}/firewalls";
     /// Cloud Firewalls.

@@ -138,6 +138,21 @@ fn pr_21_reports_all_wrong_flags_of_node_balancers_at_once() {
     assert_eq!(prefix.len(), 1, "20 characters");
 }
 
+/// Such a tag would say of every NodeBalancer that it is another Service's or cluster's.
+#[test]
+fn tags_that_begin_like_marks_are_no_tags() {
+    let told = faults(
+        "--nodebalancer-tags=a,k8s-service-x --nodebalancer-tags=K8S-Cluster-y,k8s-firewall-7",
+    );
+    let tags = ["k8s-service-x", "K8S-Cluster-y", "k8s-firewall-7"];
+    assert_eq!(told.len(), tags.len(), "{told:#?}");
+    for (fault, tag) in told.iter().zip(tags) {
+        let begin = format!("--nodebalancer-tags={tag}: ");
+        assert!(fault.starts_with(&begin), "{fault}");
+        assert!(fault.ends_with("write other tags"), "{fault}");
+    }
+}
+
 #[test]
 fn removed_flags_have_one_notice_together() {
     let notices = read(

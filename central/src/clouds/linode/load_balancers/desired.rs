@@ -1,23 +1,27 @@
 //! The NodeBalancer that a Service is to have. All nodes are enabled as far as this file goes.
 
+mod notices;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mooring_common::names::{linode_tags, reasons};
+use mooring_common::names::linode_tags;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::model::{BalancerSpec, ConfigSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::options::{Options, PortOptions, with_firewall};
+use super::places::Misplaced;
 use crate::cloud_provider::digest::{hex, shortened};
-use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, Notice};
+use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::drains::Drains;
 use crate::engine::members::Members;
 use crate::engine::pool::Member as _;
 use crate::engine::provider;
 use crate::engine::service_spec::unmet_address;
+pub(super) use notices::notices;
 
 /// What the label of a node has at least and at most.
 const NODE_LABEL: (usize, usize) = (3, 32);
@@ -42,6 +46,9 @@ pub(super) struct Desired {
     /// `spec.loadBalancerIP`, if a new NodeBalancer would get another one.
     #[serde(skip)]
     unmet_address: Option<String>,
+    /// Where it is elsewhere than it is wanted.
+    #[serde(skip)]
+    pub(super) misplaced: Vec<Misplaced>,
     /// A digest of the certificates and keys, which are never written down.
     tls: Vec<String>,
 }
@@ -97,7 +104,9 @@ impl provider::Desired for Desired {
         if self.configs.iter().any(|config| config.fault.is_some()) {
             return None;
         }
-        let digest = Sha256::digest(serde_json::to_vec(self).ok()?);
+        let places = [&self.balancer.backend, &self.balancer.frontend];
+        let places = places.map(|place| place.as_ref().map(|place| &place.subnet));
+        let digest = Sha256::digest(serde_json::to_vec(&(self, places)).ok()?);
         Some(with_firewall(hex(&digest, 16), &self.firewall))
     }
 }
@@ -152,6 +161,7 @@ pub(super) fn desired(
         firewall,
         former_firewall: options.former_firewall,
         members_are_complete: members.are_complete,
+        misplaced: Vec::new(),
         tls,
     }
 }
@@ -182,56 +192,4 @@ pub(super) fn node_label(name: &str) -> String {
         true => format!("node-{name}"),
         false => shortened(name, most),
     }
-}
-
-/// What a person should know although it can be carried out.
-pub(super) fn notices(
-    options: &Options,
-    desired: &Desired,
-    observed: Option<&Observed>,
-) -> Vec<Notice> {
-    let Some(Observed { balancer, .. }) = observed else {
-        return Vec::new();
-    };
-    let notice = |reason, note| Notice {
-        reason,
-        note,
-        by_provider: reason == reasons::NODE_BALANCER_IP_CHANGE_IGNORED,
-    };
-    let (id, wanted) = (&balancer.id, &options.balancer);
-    let actual = balancer.ipv4.as_deref().unwrap_or_default();
-    let address = wanted.ipv4.as_deref().filter(|wanted| *wanted != actual);
-    let address = address.map(|wanted| {
-        let note = format!(
-            "IPv4 annotation changed to {wanted}, but NodeBalancer ({id}) IP cannot be updated after creation. It \
-             will remain {actual}"
-        );
-        notice(reasons::NODE_BALANCER_IP_CHANGE_IGNORED, note)
-    });
-    let kind = balancer.kind.as_ref().filter(|kind| **kind != wanted.kind);
-    let kind = kind.map(|kind| {
-        let note = format!(
-            "NodeBalancer {id} is of type {kind}, and its type cannot be changed to {}. Create the Service anew \
-             for that.",
-            wanted.kind
-        );
-        notice(reasons::UNSUPPORTED_FIELD, note)
-    });
-    let hides = options.hostname_only && balancer.hostname.is_none();
-    let hides = hides.then(|| {
-        let note = format!(
-            "NodeBalancer {id} has no host name, so that the status has its address in spite of {}.",
-            keys::HOSTNAME_ONLY.key
-        );
-        notice(reasons::UNSUPPORTED_FIELD, note)
-    });
-    let configs = desired.configs.iter();
-    let unusable = configs.filter_map(|config| config.fault.as_ref());
-    let unusable = unusable.map(|fault| {
-        let note =
-            format!("{fault}. NodeBalancer {id} presents the former certificate until then.");
-        notice(reasons::TLS_SECRET_UNUSABLE, note)
-    });
-    let others = address.into_iter().chain(kind).chain(hides);
-    others.chain(unusable).collect()
 }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use crate::cloud_api::or_default;
+use crate::cloud_api::{or_default, said};
 use crate::clouds::linode::api::node_balancers::is_mark;
 
 /// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
@@ -85,12 +85,19 @@ pub(in super::super) struct Firewall {
     /// Its tags.
     #[serde(default, deserialize_with = "or_default")]
     pub(super) tags: Vec<String>,
+    /// Somebody has switched it off: it protects nothing.
+    #[serde(default, rename = "status", deserialize_with = "is_disabled")]
+    pub(super) is_disabled: bool,
     /// What it lets through.
     #[serde(default, deserialize_with = "rules")]
     pub(super) rules: Option<Rules>,
     /// What it protects. What cannot be read protects something all the same.
     #[serde(default, deserialize_with = "entities")]
     pub(super) entities: Vec<Entity>,
+}
+
+fn is_disabled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(said(deserializer)?.is_some_and(|status| status == "disabled"))
 }
 
 fn entities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Entity>, D::Error> {
@@ -153,6 +160,7 @@ impl Firewall {
 
     /// Has these rules from now on.
     pub(super) fn take(&mut self, spec: &FirewallSpec) {
+        self.is_disabled = false;
         self.rules = Some(Rules {
             inbound: spec.inbound.clone(),
             inbound_policy: spec.inbound_policy.clone(),
@@ -164,7 +172,8 @@ impl Firewall {
         let Some(rules) = &self.rules else {
             return false;
         };
-        rules.inbound_policy == wanted.inbound_policy
+        !self.is_disabled
+            && rules.inbound_policy == wanted.inbound_policy
             && meaning(&rules.inbound) == meaning(&wanted.inbound)
     }
 }

@@ -104,7 +104,7 @@ impl provider::Observed for Observed {
                     step.take(&mut config.nodes, made);
                 }
             }
-            Step::ChangeRules { id, spec } => {
+            Step::ChangeRules { id, spec, .. } => {
                 let all = self.attached.iter_mut().chain(&mut self.loose);
                 for firewall in all.filter(|firewall| firewall.id == *id) {
                     firewall.take(spec);

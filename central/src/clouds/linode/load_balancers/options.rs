@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
 use super::model::{BalancerSpec, FirewallWish};
 use crate::clouds::linode::annotations as keys;
-use crate::clouds::linode::api::node_balancers::is_mark;
+use crate::clouds::linode::api::node_balancers::looks_like_mark;
 use crate::clouds::linode::config::Settings;
 use crate::clouds::linode::flags::{TYPES, balancer_type};
 use crate::clouds::linode::vpcs::Subnet;
@@ -140,7 +140,7 @@ fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
     let all = all.map(String::as_str).chain(of_service.split(','));
     let mut tags: Vec<String> = Vec::new();
     for tag in all.map(str::trim).filter(|tag| !tag.is_empty()) {
-        if is_mark(&tag.to_lowercase()) {
+        if looks_like_mark(tag) {
             let remedy = format!(
                 "has the tag {tag}, and whatever begins so marks whose a NodeBalancer is; write other tags"
             );

@@ -6,13 +6,16 @@
 mod configs;
 mod firewall;
 
+use std::collections::BTreeSet;
+
 use mooring_common::engine::Plan;
 
 use super::desired::{Desired, DesiredConfig};
-use super::model::{BalancerSpec, NodeSpec};
+use super::model::{BalancerSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::step::{NewBalancer, Step};
 use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::clouds::linode::api::node_balancers::firewall_mark;
 use crate::engine::pool::Member as _;
 
 /// The steps in order.
@@ -53,6 +56,9 @@ fn no_nodes(observed: Option<&Observed>) -> ReconcileError {
 fn created(desired: &Desired) -> Step {
     let mut tags = desired.balancer.tags.clone();
     tags.extend(desired.marks.iter().cloned());
+    if let FirewallWish::Id(id) = desired.firewall {
+        tags.push(firewall_mark(id));
+    }
     let configs = desired.configs.iter();
     Step::CreateBalancer(Box::new(NewBalancer {
         spec: BalancerSpec {
@@ -68,25 +74,36 @@ fn created(desired: &Desired) -> Step {
 
 fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, ReconcileError> {
     let mut steps = firewall::steps(desired, observed)?;
-    let planned = steps
-        .iter()
-        .filter(|step| matches!(step, Step::CreateFirewall(_)))
-        .count();
-    steps.extend(configs::steps(desired, observed, planned));
+    let firewall_marks = firewall::Marks::of(desired, observed);
+    let created = steps.iter();
+    let planned = created.filter(|step| matches!(step, Step::CreateFirewall(_)));
+    let configs = configs::steps(desired, observed, planned.count());
     let throttle = Some(desired.balancer.throttle);
     let throttle =
         throttle.filter(|wanted| observed.balancer.throttle.unwrap_or_default() != *wanted);
     let is_marked = |mark: &String| observed.balancer.tags.contains(mark);
     let is_tagged = observed.balancer.has_tags(&desired.balancer.tags);
-    let marks_follow = !steps.is_empty() || throttle.is_some();
+    let marks_follow = !steps.is_empty() || !configs.is_empty() || throttle.is_some();
+    let with = |marks: &BTreeSet<String>| -> Vec<String> {
+        let asked = desired.balancer.tags.iter().chain(&desired.marks);
+        asked.chain(marks).cloned().collect()
+    };
     // What the Go controller has made gets its marks once there is something to do about it anyway: taking
     // over what is right already writes nothing. They come first, since they lead to what is made then.
-    let asked = desired.balancer.tags.iter();
-    let tags = (!is_tagged || marks_follow && !desired.marks.iter().all(is_marked))
-        .then(|| asked.chain(&desired.marks).cloned().collect());
+    let tags = (!is_tagged
+        || marks_follow && !desired.marks.iter().all(is_marked)
+        || firewall_marks.before != firewall_marks.there)
+        .then(|| with(&firewall_marks.before));
+    if firewall_marks.after != firewall_marks.before {
+        steps.push(Step::ChangeBalancer {
+            throttle: None,
+            tags: Some(with(&firewall_marks.after)),
+        });
+    }
     let first =
         (throttle.is_some() || tags.is_some()).then_some(Step::ChangeBalancer { throttle, tags });
-    Ok(first.into_iter().chain(steps).collect())
+    let first = first.into_iter().chain(steps);
+    Ok(first.chain(configs).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The requests of each step.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use mooring_common::names::linode_tags;
@@ -20,6 +21,9 @@ use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
 use super::step::{NewBalancer, Step};
 use crate::cloud_api::{CloudError, ErrorKind, Request, body};
 use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
+
+/// How old a listing of firewalls may be in which those of the Go controller are looked for.
+const RECENT: Duration = Duration::from_secs(10);
 
 impl NodeBalancers {
     /// Takes a step. Gives the ID of what it has made, or nothing.
@@ -61,7 +65,12 @@ impl NodeBalancers {
             Step::MarkFirewall { id, tags, .. } => {
                 FIREWALLS.change(&[], &id.to_string(), json!({"tags": tags}))
             }
-            Step::ChangeRules { id, spec } => change_rules(*id, spec.rules()),
+            Step::ChangeRules { id, spec, enables } => {
+                if *enables {
+                    self.enable_firewall(*id).await?;
+                }
+                change_rules(*id, spec.rules())
+            }
             Step::Attach { firewall, former } => {
                 let wanted = match firewall {
                     Some(id) => Some(number(of(id, planned)?)?),
@@ -116,7 +125,8 @@ impl NodeBalancers {
     }
 
     /// The firewall that the Go controller has made for a NodeBalancer which is about to go gets marks, by which
-    /// it is found and deleted afterwards.
+    /// it is found and deleted afterwards. It is looked for in a listing that many deletions share, and read again
+    /// before it is marked.
     async fn mark_firewalls(
         &self,
         balancer: &str,
@@ -126,15 +136,21 @@ impl NodeBalancers {
         if marks.is_empty() {
             return Ok(());
         }
-        let listing = self.firewalls.get(Instant::now()).await?;
-        let made_by_go = listing.all.iter().filter(|firewall| {
+        let now = Instant::now();
+        let since = now.checked_sub(RECENT).unwrap_or(now);
+        let listing = self.firewalls.get(since).await?;
+        let is_made_by_go = |firewall: &Firewall| {
             let is_marked = marked(&firewall.tags, linode_tags::SERVICE).is_some();
             firewall.protects(balancer) && firewall.is_made_by_go(name) && !is_marked
-        });
-        for firewall in made_by_go {
-            let tags: Vec<&String> = firewall.tags.iter().chain(marks).collect();
-            let body = json!({"tags": tags});
-            let request = FIREWALLS.change(&[], &firewall.id.to_string(), body);
+        };
+        for listed in listing.all.iter().filter(|listed| is_made_by_go(listed)) {
+            let id = listed.id.to_string();
+            let there: Option<Firewall> = self.cloud.client.find(&FIREWALLS.get(&[], &id)).await?;
+            let Some(there) = there.filter(&is_made_by_go) else {
+                continue;
+            };
+            let tags: Vec<&String> = there.tags.iter().chain(marks).collect();
+            let request = FIREWALLS.change(&[], &id, json!({ "tags": tags }));
             self.cloud.client.call(&request).await?;
         }
         Ok(())
@@ -166,11 +182,20 @@ impl NodeBalancers {
         let Some(own) = own else {
             return self.cloud.client.make(&create_firewall(spec)).await;
         };
+        if own.is_disabled {
+            self.enable_firewall(own.id).await?;
+        }
         if !own.is_as(spec) {
             let request = change_rules(own.id, spec.rules());
             self.cloud.client.call(&request).await?;
         }
         Ok(own.id.to_string())
+    }
+
+    async fn enable_firewall(&self, id: u64) -> Result<(), CloudError> {
+        let body = json!({"status": "enabled"});
+        let request = FIREWALLS.change(&[], &id.to_string(), body);
+        self.cloud.client.call(&request).await
     }
 
     async fn of_node(

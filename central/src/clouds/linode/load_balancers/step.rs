@@ -61,7 +61,12 @@ pub(super) enum Step {
         tags: Vec<String>,
     },
     /// Changes what a firewall lets through.
-    ChangeRules { id: u64, spec: FirewallSpec },
+    ChangeRules {
+        id: u64,
+        spec: FirewallSpec,
+        /// Whether it is switched on first.
+        enables: bool,
+    },
     /// Lets this firewall protect the NodeBalancer instead of any other. `None`: none.
     Attach {
         firewall: Option<PoolRef>,
@@ -163,8 +168,10 @@ impl fmt::Display for Step {
             Self::MarkFirewall { id, name, .. } => {
                 write!(f, "mark firewall {name} ({id}) as the Service's")
             }
-            Self::ChangeRules { id, spec } => {
-                write!(f, "change the rules of firewall {} ({id})", spec.label)
+            Self::ChangeRules { id, spec, enables } => {
+                let enable = if *enables { "enable, and " } else { "" };
+                let label = &spec.label;
+                write!(f, "{enable}change the rules of firewall {label} ({id})")
             }
             Self::Attach { firewall, former } => attach(firewall.as_ref(), former.as_ref(), f),
             Self::DeleteFirewall { id, name } => write!(f, "delete firewall {name} ({id})"),

@@ -2,7 +2,10 @@
 //!
 //! Only firewalls that bear the Service's mark, or that the Go controller has made for this NodeBalancer
 //! alone, are changed or deleted. Any other is attached and detached at most, and only where the Service asks
-//! for another one, or asked for it before and does so no more.
+//! for another one, or asked for it before and does so no more: the NodeBalancer bears a mark since before it was
+//! attached, or the Service says that it named it when all was as wanted last.
+
+use std::collections::BTreeSet;
 
 use super::super::desired::Desired;
 use super::super::firewalls::Firewall;
@@ -11,6 +14,7 @@ use super::super::observed::Observed;
 use super::super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::linode::annotations as keys;
+use crate::clouds::linode::api::node_balancers::firewall_mark;
 use crate::engine::step::PoolRef;
 
 /// What is to be done about it.
@@ -31,7 +35,11 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
     }
     let attached = attached.first();
     let own = attached.filter(is_ours);
-    let former = attached.filter(|firewall| desired.former_firewall == Some(firewall.id));
+    let marks = observed.balancer.firewall_marks();
+    let former = attached.filter(|firewall| {
+        let is_marked = marks.contains(&firewall_mark(firewall.id));
+        is_marked || desired.former_firewall == Some(firewall.id)
+    });
     let mut steps = Vec::new();
     let mut kept = None;
     match &desired.firewall {
@@ -58,6 +66,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
                         steps.push(Step::ChangeRules {
                             id: firewall.id,
                             spec: wanted.clone(),
+                            enables: firewall.is_disabled,
                         });
                     }
                     PoolRef::Known(firewall.id.to_string())
@@ -96,6 +105,37 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
         name: firewall.label.clone(),
     }));
     Ok(steps)
+}
+
+/// What a NodeBalancer says of firewalls that were attached because its Service named them.
+pub(super) struct Marks {
+    /// Now.
+    pub(super) there: BTreeSet<String>,
+    /// Before any is attached or detached.
+    pub(super) before: BTreeSet<String>,
+    /// After that.
+    pub(super) after: BTreeSet<String>,
+}
+
+impl Marks {
+    /// One that was attached already when the Service came to name it gets none.
+    pub(super) fn of(desired: &Desired, observed: &Observed) -> Self {
+        let there = observed.balancer.firewall_marks();
+        let mut before = there.clone();
+        let mut after = BTreeSet::new();
+        if let FirewallWish::Id(id) = desired.firewall {
+            let mut attached = observed.attached.iter();
+            if attached.all(|firewall| firewall.id != id) {
+                before.insert(firewall_mark(id));
+            }
+            after.extend(before.get(&firewall_mark(id)).cloned());
+        }
+        Self {
+            there,
+            before,
+            after,
+        }
+    }
 }
 
 fn attach(firewall: Option<PoolRef>, former: Option<&Firewall>) -> Step {

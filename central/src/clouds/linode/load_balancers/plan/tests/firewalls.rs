@@ -49,15 +49,26 @@ fn with(attached: impl IntoIterator<Item = Firewall>, loose: Vec<Firewall>) -> O
     }
 }
 
+/// The step after which a NodeBalancer says of these firewalls that they are attached because its Service names
+/// them.
+fn tags(ids: &[u64]) -> String {
+    let marks: String = ids
+        .iter()
+        .map(|id| format!(", k8s-firewall-{id}"))
+        .collect();
+    format!("set tags to k8s-service-deadbeef, k8s-cluster-prod{marks} of the NodeBalancer")
+}
+
 #[test]
 fn each_leads_to_each_other() {
     let own_is = "ccm-0123456789ab (50)";
     let delete = format!("delete firewall {own_is}");
     let away = format!("have no firewall instead of firewall {own_is}");
     let instead = format!("attach firewall 7 instead of firewall {own_is}");
+    let [mark_7, mark_8] = [&[7], &[8]].map(|ids| tags(ids));
     let table: [(Desired, Desired, &[&str]); 9] = [
         (none(), none(), &[]),
-        (none(), id("7"), &["attach firewall 7"]),
+        (none(), id("7"), &[&mark_7, "attach firewall 7"]),
         (
             none(),
             acl(ACL),
@@ -72,10 +83,13 @@ fn each_leads_to_each_other() {
         (
             id("7"),
             id("8"),
-            &["attach firewall 8 instead of firewall office-7 (7)"],
+            &[
+                &mark_8,
+                "attach firewall 8 instead of firewall office-7 (7)",
+            ],
         ),
         (acl(ACL), none(), &[&away, &delete]),
-        (acl(ACL), id("7"), &[&instead, &delete]),
+        (acl(ACL), id("7"), &[&mark_7, &instead, &delete]),
         (
             acl(OTHER_ACL),
             acl(ACL),
@@ -122,7 +136,7 @@ fn somebody_elses_firewall_stands_in_the_way_of_an_own_one() {
         assert!(steps(&none(), &observed).is_empty());
         assert!(steps(&id("9"), &observed).is_empty());
         let instead = format!("attach firewall 7 instead of firewall {shown}");
-        assert_eq!(steps(&id("7"), &observed), [instead]);
+        assert_eq!(steps(&id("7"), &observed), [tags(&[7]), instead]);
     }
 }
 
@@ -142,6 +156,69 @@ fn firewall_that_was_named_before_gives_way() {
     assert_eq!(steps(&before(acl(ACL)), &observed), [create, &instead]);
     assert!(steps(&before(id("7")), &observed).is_empty());
     assert!(steps(&before(none()), &built(&id("8"))).is_empty());
+}
+
+/// It is known from before it is attached until it is detached, whatever else is not as wanted meanwhile.
+#[test]
+fn what_was_attached_because_it_was_named_bears_a_mark_until_it_is_detached() {
+    let marked = |attached: &Desired, ids: &[u64]| {
+        let mut observed = built(attached);
+        let marks = ids.iter().map(|id| format!("k8s-firewall-{id}"));
+        observed.balancer.tags.extend(marks);
+        observed
+    };
+    let away = "have no firewall instead of firewall office-7 (7)";
+    let create = "create firewall ccm-0123456789ab";
+    let by_own = "attach the new firewall instead of firewall office-7 (7)";
+    let by_8 = "attach firewall 8 instead of firewall office-7 (7)";
+    let seven = || marked(&id("7"), &[7]);
+    assert!(steps(&id("7"), &seven()).is_empty());
+    assert_eq!(steps(&none(), &seven()), [away, &tags(&[])]);
+    assert_eq!(steps(&acl(ACL), &seven()), [create, by_own, &tags(&[])]);
+    assert_eq!(
+        steps(&id("8"), &seven()),
+        [&tags(&[7, 8]), by_8, &tags(&[8])]
+    );
+    // Interrupted before the other one was attached, and after.
+    let both = |is: &str| marked(&id(is), &[7, 8]);
+    assert_eq!(steps(&id("8"), &both("7")), [by_8, &tags(&[8])]);
+    assert_eq!(steps(&none(), &both("7")), [away, &tags(&[])]);
+    assert_eq!(steps(&id("8"), &both("8")), [tags(&[8])]);
+    // Somebody has attached another one since, which stays, or has detached it.
+    assert_eq!(steps(&none(), &marked(&id("9"), &[7])), [tags(&[])]);
+    assert_eq!(steps(&none(), &marked(&none(), &[7])), [tags(&[])]);
+    // It bears none that was attached already.
+    assert!(steps(&id("7"), &built(&id("7"))).is_empty());
+    let new = plan(&id("7"), None).unwrap();
+    let [Step::CreateBalancer(new)] = new.steps() else {
+        panic!("{new}");
+    };
+    assert!(new.spec.tags.contains(&"k8s-firewall-7".to_owned()));
+}
+
+/// One that somebody has switched off protects nothing.
+#[test]
+fn own_firewall_that_is_disabled_is_enabled() {
+    let desired = acl(ACL);
+    let disabled = |is_attached| Firewall {
+        is_disabled: true,
+        ..own(OWN, spec(&desired), is_attached)
+    };
+    let enable = "enable, and change the rules of firewall ccm-0123456789ab (50)";
+    assert_eq!(
+        steps(&desired, &with([disabled(true)], Vec::new())),
+        [enable]
+    );
+    assert_eq!(
+        steps(&desired, &with([], vec![disabled(false)])),
+        [enable, "attach firewall 50"]
+    );
+    // Whether another's is, is another's affair.
+    let theirs = Firewall {
+        is_disabled: true,
+        ..firewall(7, "office-7", &json!(null), true)
+    };
+    assert!(steps(&id("7"), &with([theirs], Vec::new())).is_empty());
 }
 
 #[test]
@@ -170,7 +247,10 @@ fn what_the_go_controller_made_is_taken_over() {
     let mark = format!("mark firewall {go} as the Service's");
     assert_eq!(steps(&none(), &observed()), [&*mark, &away, &delete]);
     let instead = format!("attach firewall 7 instead of firewall {go}");
-    assert_eq!(steps(&id("7"), &observed()), [&*mark, &instead, &delete]);
+    assert_eq!(
+        steps(&id("7"), &observed()),
+        [&*tags(&[7]), &*mark, &instead, &delete]
+    );
     assert!(steps(&id("50"), &observed()).is_empty());
 }
 
@@ -191,10 +271,13 @@ fn own_one_that_is_loose_is_used_again_or_deleted() {
     assert_eq!(steps(&none(), &with([], loose())), [delete]);
     assert_eq!(
         steps(&id("7"), &with([], loose())),
-        ["attach firewall 7", delete]
+        [&*tags(&[7]), "attach firewall 7", delete]
     );
     // A person wants just this one.
-    assert_eq!(steps(&id("50"), &with([], loose())), ["attach firewall 50"]);
+    assert_eq!(
+        steps(&id("50"), &with([], loose())),
+        [&*tags(&[50]), "attach firewall 50"]
+    );
     let two = [own(51, spec(&desired), true)];
     assert_eq!(
         steps_with(&desired, &with(two, loose()), [50, 51]),

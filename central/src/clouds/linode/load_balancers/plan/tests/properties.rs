@@ -134,6 +134,15 @@ fn carried_out(
                 );
             }
         }
+        if let FirewallWish::Id(id) = desired.firewall {
+            let has_it = |observed: &Observed| observed.attached.iter().any(|one| one.id == id);
+            let now = &simulation.observed;
+            let is_known = now.balancer.tags.contains(&format!("k8s-firewall-{id}"));
+            assert!(
+                has_it(before) || !has_it(now) || is_known,
+                "attached without a mark:\n{plan}"
+            );
+        }
         states.push(simulation.observed.clone());
     }
     states

@@ -153,7 +153,7 @@ impl Simulation {
                     .insert(self.made, own(self.made, spec, false));
                 self.ours.insert(self.made);
             }
-            Step::ChangeRules { id, spec } => self.firewalls.get_mut(id).unwrap().take(spec),
+            Step::ChangeRules { id, spec, .. } => self.firewalls.get_mut(id).unwrap().take(spec),
             Step::MarkFirewall { id, tags, .. } => {
                 self.firewalls.get_mut(id).unwrap().tags.clone_from(tags);
             }
