@@ -56,6 +56,41 @@ impl AddressRange {
         self.first.is_ipv4()
     }
 
+    /// How many addresses it has; the most that an `i64` can say, if there are more.
+    #[must_use]
+    pub fn size(&self) -> i64 {
+        let beyond = match (self.first, self.last) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => u128::from(last.to_bits() - first.to_bits()),
+            (IpAddr::V6(first), IpAddr::V6(last)) => last.to_bits() - first.to_bits(),
+            _ => 0,
+        };
+        i64::try_from(beyond).unwrap_or(i64::MAX).saturating_add(1)
+    }
+
+    /// What is left of ranges when others are taken out.
+    #[must_use]
+    pub fn without(ranges: &[Self], others: &[Self]) -> Vec<Self> {
+        others.iter().fold(ranges.to_vec(), |left, other| {
+            left.iter().flat_map(|range| range.minus(other)).collect()
+        })
+    }
+
+    fn minus(&self, other: &Self) -> Vec<Self> {
+        if !self.overlaps(other) {
+            return vec![*self];
+        }
+        let before = (self.first < other.first).then(|| Self {
+            first: self.first,
+            last: predecessor(other.first),
+        });
+        let after = successor(other.last).filter(|_| other.last < self.last);
+        let after = after.map(|first| Self {
+            first,
+            last: self.last,
+        });
+        before.into_iter().chain(after).collect()
+    }
+
     /// Every address, from the first to the last.
     pub fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
         self.iter_from(self.first)
@@ -75,6 +110,14 @@ fn successor(address: IpAddr) -> Option<IpAddr> {
         IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits().checked_add(1)?)),
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits().checked_add(1)?)),
     })
+}
+
+/// The address before one that is not the first of its family.
+const fn predecessor(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits().saturating_sub(1))),
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits().saturating_sub(1))),
+    }
 }
 
 impl FromStr for AddressRange {
@@ -143,6 +186,37 @@ mod tests {
         assert_eq!(pair.iter().count(), 4);
         let v6: AddressRange = "2001:db8::fffe/127".parse().unwrap();
         assert_eq!(v6.iter().count(), 2);
+    }
+
+    #[test]
+    fn takes_ranges_out_of_ranges() {
+        let range = |text: &str| text.parse::<AddressRange>().unwrap();
+        let shown = |ranges: &[&str], others: &[&str]| {
+            let all = |texts: &[&str]| texts.iter().map(|text| range(text)).collect::<Vec<_>>();
+            let left = AddressRange::without(&all(ranges), &all(others));
+            left.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let whole = ["192.0.2.0/29"];
+        assert_eq!(shown(&whole, &[]), ["192.0.2.0-192.0.2.7"]);
+        assert_eq!(
+            shown(
+                &whole,
+                &[
+                    "192.0.2.2-192.0.2.3",
+                    "192.0.2.7-192.0.2.9",
+                    "2001:db8::/64"
+                ]
+            ),
+            ["192.0.2.0-192.0.2.1", "192.0.2.4-192.0.2.6"]
+        );
+        assert!(shown(&whole, &["192.0.2.0/24"]).is_empty());
+        let last = ["255.255.255.252/30"];
+        assert_eq!(
+            shown(&last, &["255.255.255.255/32"]),
+            ["255.255.255.252-255.255.255.254"]
+        );
+        assert_eq!(range("192.0.2.0/29").size(), 8);
+        assert_eq!(range("2001:db8::/64").size(), i64::MAX);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::address_range::{AddressRange, AddressRangeError};
+use crate::address_range::AddressRange;
 
 /// What an L2Network is to be.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -37,6 +37,8 @@ use crate::address_range::{AddressRange, AddressRangeError};
     printcolumn = r#"{"name":"VLAN","type":"integer","jsonPath":".spec.vlan"}"#,
     printcolumn = r#"{"name":"Ranges","type":"string","jsonPath":".spec.ranges"}"#,
     printcolumn = r#"{"name":"Used","type":"integer","jsonPath":".status.usedAddresses"}"#,
+    printcolumn = r#"{"name":"Free-v4","type":"integer","jsonPath":".status.ipv4.free"}"#,
+    printcolumn = r#"{"name":"Free-v6","type":"integer","jsonPath":".status.ipv6.free","priority":1}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status"}"#,
     printcolumn = r#"{"name":"Speakers","type":"string","jsonPath":".status.speakers"}"#,
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","priority":1}"#,
@@ -47,6 +49,7 @@ use crate::address_range::{AddressRange, AddressRangeError};
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rules::ranges_lie_within_subnets())]
+#[x_kube(validation = rules::has_addresses())]
 pub struct L2NetworkSpec {
     /// The 802.1Q VLAN id, 1 to 4094. Absent: the segment is untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,9 +71,15 @@ pub struct L2NetworkSpec {
     /// Where service addresses are allocated from: CIDR blocks, of which every address is used
     /// (`192.0.2.16/28`, `2001:db8::100/120`), or IPv4 addresses from first to last
     /// (`192.0.2.10-192.0.2.20`).
+    #[serde(default)]
     #[schemars(schema_with = "rules::ranges")]
     #[x_kube(validation = rules::ranges_do_not_overlap())]
     pub ranges: Vec<String>,
+    /// Further addresses to allocate from, each pool with rules of its own. Absent: `ranges` are all there is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pools: Vec<AddressPool>,
     /// Which Nodes are on the segment. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
@@ -93,6 +102,53 @@ pub struct L2NetworkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_addresses_per_namespace: Option<u32>,
+}
+
+/// A part of a segment's addresses, with rules of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressPool {
+    /// Its name, by which Services ask for it in the annotation `mooring.dev/address-pool`.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    )]
+    pub name: String,
+    /// Its addresses, written like the network's `ranges`.
+    #[schemars(schema_with = "rules::pool_ranges")]
+    pub ranges: Vec<String>,
+    /// Those of them that no Service is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "rules::excluded_ranges")]
+    pub excluded_ranges: Vec<String>,
+    /// When it is allocated from, of all pools of all L2Networks that a Service may have addresses of: the
+    /// lowest number first. Absent: last, like the network's `ranges`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u16>,
+    /// Whether Services that do not ask for it are given its addresses. Absent: `Automatic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
+    /// Which namespaces may have addresses of it, by their labels, of those that the network's
+    /// `allowedNamespaces` selects. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_namespaces: Option<LabelSelector>,
+    /// Which Services may have addresses of it, by their labels. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_services: Option<LabelSelector>,
+    /// Whether IPv4 addresses that end with .0 or .255 are left out: old routers and firewalls take them for
+    /// those of a network.
+    #[serde(default, rename = "avoidBuggyIPs", skip_serializing_if = "is_false")]
+    pub avoid_buggy_ips: bool,
+}
+
+/// To which Services a pool's addresses are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Allocation {
+    /// To all that may have them.
+    #[default]
+    Automatic,
+    /// To those alone that ask for the pool, or for one of its addresses.
+    OnRequest,
 }
 
 /// What becomes of a segment's addresses when half of its voters or more are lost at once.
@@ -151,9 +207,15 @@ pub struct L2NetworkStatus {
     /// other by a secret. `SegmentFiltered`: whether a switch keeps heartbeats off the segment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// How many addresses of its ranges Services hold.
+    /// How many addresses of it Services hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_addresses: Option<i64>,
+    /// How many IPv4 addresses it has. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<AddressCounts>,
+    /// How many IPv6 addresses it has. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<AddressCounts>,
     /// Which Node speaks for which address, since when and why, in one line. Written by central from
     /// what the Nodes say below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +236,18 @@ pub struct L2NetworkStatus {
     #[schemars(length(max = 500))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub nodes: Vec<SegmentNode>,
+}
+
+/// How many addresses of one family an L2Network has. What is more than an `i64` can say counts as the most
+/// that it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddressCounts {
+    /// How many Services can have at all.
+    pub total: i64,
+    /// How many of these Services have, of Mooring or of another implementation.
+    pub used: i64,
+    /// How many are left.
+    pub free: i64,
 }
 
 /// The Nodes whose daemons decide together who speaks on a segment.
@@ -279,8 +353,10 @@ pub struct Segment {
     pub mtu: Option<u16>,
     /// The subnets with their routers.
     pub subnets: Vec<(IpNet, Option<IpAddr>)>,
-    /// Where addresses are allocated from, in the user's order.
+    /// All addresses that are allocated from it, by whatever pool.
     pub ranges: Vec<AddressRange>,
+    /// The pools, that of `spec.ranges` first, which has no name.
+    pub pools: Vec<Pool>,
     /// Which Nodes are on the segment.
     pub node_selector: kube::core::Selector,
     /// What becomes of the addresses when a majority of the voters is lost.
@@ -291,6 +367,25 @@ pub struct Segment {
     pub allowed_namespaces: Option<kube::core::Selector>,
     /// How many of its addresses one namespace may have.
     pub max_addresses_per_namespace: Option<u32>,
+}
+
+/// A part of a segment's addresses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pool {
+    /// Its name; empty: it is `spec.ranges`.
+    pub name: String,
+    /// What is allocated from it, in the user's order, without what is excluded.
+    pub ranges: Vec<AddressRange>,
+    /// Which comes first: the lowest.
+    pub priority: Option<u16>,
+    /// To whom it is given.
+    pub allocation: Allocation,
+    /// Which namespaces may have addresses of it; `None`: all that may have some of the segment.
+    pub allowed_namespaces: Option<kube::core::Selector>,
+    /// Which Services; `None`: all.
+    pub allowed_services: Option<kube::core::Selector>,
+    /// Whether IPv4 addresses that end with .0 or .255 are left out.
+    pub avoids_buggy: bool,
 }
 
 /// Why no Service can have an address of a segment, although it is in one of its subnets.
@@ -369,20 +464,14 @@ impl TryFrom<&L2Network> for Segment {
         let spec = &network.spec;
         let mut faults = Vec::new();
         let subnets = read_subnets(&spec.subnets, &mut faults);
-        let ranges = read_ranges(&spec.ranges, &subnets, &mut faults);
-        let mut selector = |field: &str, selector: LabelSelector| {
-            selector.try_into().unwrap_or_else(|error| {
-                faults.push(format!(
-                    "{field} cannot be read ({error}); use matchLabels, or matchExpressions with \
-                     In, NotIn, Exists or DoesNotExist"
-                ));
-                kube::core::Selector::default()
-            })
+        let (ranges, pools) = pools::read(spec, &subnets, &mut faults);
+        let mut selector = |field: &str, selector: Option<&LabelSelector>| {
+            pools::read_selector(field, selector, &mut faults)
         };
-        let node_selector = spec.node_selector.clone().unwrap_or_default();
-        let node_selector = selector("spec.nodeSelector", node_selector);
-        let namespaces = spec.allowed_namespaces.clone();
-        let allowed_namespaces = namespaces.map(|all| selector("spec.allowedNamespaces", all));
+        let node_selector = selector("spec.nodeSelector", spec.node_selector.as_ref());
+        let node_selector = node_selector.unwrap_or_default();
+        let allowed = spec.allowed_namespaces.as_ref();
+        let allowed_namespaces = selector("spec.allowedNamespaces", allowed);
         if faults.is_empty() {
             Ok(Self {
                 name,
@@ -391,6 +480,7 @@ impl TryFrom<&L2Network> for Segment {
                 mtu: spec.mtu,
                 subnets,
                 ranges,
+                pools,
                 node_selector,
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
                 address_mode: spec.address_mode.unwrap_or_default(),
@@ -433,41 +523,7 @@ fn read_subnets(subnets: &[Subnet], faults: &mut Vec<String>) -> Vec<(IpNet, Opt
     read
 }
 
-fn read_ranges(
-    ranges: &[String],
-    subnets: &[(IpNet, Option<IpAddr>)],
-    faults: &mut Vec<String>,
-) -> Vec<AddressRange> {
-    let mut read: Vec<AddressRange> = Vec::new();
-    for (index, text) in ranges.iter().enumerate() {
-        let range = match text.parse::<AddressRange>() {
-            Ok(range) => range,
-            Err(AddressRangeError { remedy, .. }) => {
-                faults.push(format!(
-                    "spec.ranges[{index}]: {text:?} is no range; {remedy}"
-                ));
-                continue;
-            }
-        };
-        if !subnets
-            .iter()
-            .any(|(s, _)| s.contains(&range.first()) && s.contains(&range.last()))
-        {
-            faults.push(format!(
-                "spec.ranges[{index}]: {text:?} lies in none of the subnets; add its subnet, or \
-                 correct the range"
-            ));
-        }
-        if let Some(other) = read.iter().find(|other| other.overlaps(&range)) {
-            faults.push(format!(
-                "spec.ranges[{index}]: {text:?} overlaps {other}; let each address be in one range"
-            ));
-        }
-        read.push(range);
-    }
-    read
-}
-
+mod pools;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -89,6 +89,9 @@ pub mod annotations {
     /// Written by a person on a Service: the name of the L2Network that its addresses shall come
     /// from. Read by central.
     pub const L2_NETWORK_REQUEST: &str = "mooring.dev/l2-network";
+    /// Written by a person on a Service: the pool of an L2Network that its addresses shall come from. Read by
+    /// central.
+    pub const ADDRESS_POOL_REQUEST: &str = "mooring.dev/address-pool";
     /// Written by a person on a Service: the addresses wanted, at most one of each family,
     /// separated by commas. Read by central; wins over `spec.loadBalancerIP`.
     pub const ADDRESSES_REQUEST: &str = "mooring.dev/load-balancer-ips";

@@ -30,10 +30,14 @@ pub struct ServiceView {
     pub class: Option<String>,
     /// `metadata.finalizers`; `None` if there is no such list.
     pub finalizers: Option<Vec<String>>,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
     /// Whether there is a map of annotations.
     pub has_annotations: bool,
     /// The annotation that asks for a network, empty counting as absent.
     pub network_request: Option<String>,
+    /// The annotation that asks for a pool of a network, empty counting as absent.
+    pub pool_request: Option<String>,
     /// The annotation that asks for addresses, empty counting as absent.
     pub addresses_request: Option<String>,
     /// The annotation that records the network.
@@ -178,8 +182,9 @@ impl Slim for ServiceView {
         let mut given = meta.annotations.unwrap_or_default();
         // Templates leave empty values behind.
         let mut request = |key| given.remove(key).filter(|text| !text.trim().is_empty());
-        let (network_request, addresses_request) = (
+        let (network_request, pool_request, addresses_request) = (
             request(annotations::L2_NETWORK_REQUEST),
+            request(annotations::ADDRESS_POOL_REQUEST),
             request(annotations::ADDRESSES_REQUEST),
         );
         Self {
@@ -198,7 +203,9 @@ impl Slim for ServiceView {
             class: spec.load_balancer_class,
             finalizers: meta.finalizers,
             has_annotations,
+            labels: meta.labels.unwrap_or_default(),
             network_request,
+            pool_request,
             addresses_request,
             allocated_network: given.remove(annotations::ALLOCATED_NETWORK),
             allocated_addresses: given.remove(annotations::ALLOCATED_ADDRESSES),

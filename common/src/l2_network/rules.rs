@@ -11,8 +11,22 @@
 use kube::core::{Message, Rule};
 use schemars::{Schema, SchemaGenerator};
 
-/// The schema of the ranges: a list of texts, with the rules that each must keep by itself.
+/// The schema of ranges that there need not be: a list of texts, with the rules that each must keep by itself.
 pub(super) fn ranges(_: &mut SchemaGenerator) -> Schema {
+    list_of_ranges(0, 32)
+}
+
+/// The schema of a pool's ranges.
+pub(super) fn pool_ranges(_: &mut SchemaGenerator) -> Schema {
+    list_of_ranges(1, 16)
+}
+
+/// The schema of what a pool leaves out.
+pub(super) fn excluded_ranges(_: &mut SchemaGenerator) -> Schema {
+    list_of_ranges(0, 16)
+}
+
+fn list_of_ranges(least: usize, most: usize) -> Schema {
     let rules = [
         range_can_be_read(),
         pair_is_in_order(),
@@ -20,8 +34,8 @@ pub(super) fn ranges(_: &mut SchemaGenerator) -> Schema {
     ];
     schemars::json_schema!({
         "type": "array",
-        "minItems": 1,
-        "maxItems": 32,
+        "minItems": least,
+        "maxItems": most,
         "items": {
             "type": "string",
             "minLength": 3,
@@ -29,6 +43,15 @@ pub(super) fn ranges(_: &mut SchemaGenerator) -> Schema {
             "x-kubernetes-validations": rules,
         },
     })
+}
+
+/// On the whole: there are addresses at all.
+pub(super) fn has_addresses() -> Rule {
+    rule(
+        "self.ranges.size() > 0 || (has(self.pools) && self.pools.size() > 0)",
+        r#""no addresses; write ranges, or pools with ranges""#,
+    )
+    .field_path(".ranges")
 }
 
 /// On a range: it is a CIDR block or a pair of IPv4 addresses.

@@ -470,6 +470,7 @@ impl Daemon {
                 mtu: None,
                 subnets: vec![("10.0.0.0/16".parse().unwrap_or_default(), gateway)],
                 ranges: Vec::new(),
+                pools: Vec::new(),
                 node_selector: [(LABEL, "1")].into_iter().collect(),
                 on_quorum_loss: if self.birth.parameters.survive_via_api {
                     QuorumLoss::SurviveViaApi

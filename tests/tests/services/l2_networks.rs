@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use mooring_common::l2_network::AddressCounts;
 use mooring_common::names::{annotations, reasons};
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
@@ -71,6 +72,78 @@ async fn a_good_network_becomes_ready_and_kubectl_shows_its_use() {
         1,
         "one Event is enough"
     );
+    cluster.finish().await;
+}
+
+#[tokio::test]
+async fn pools_of_a_network_have_rules_of_their_own() {
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(2).await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    let pools = json!({"spec": {"pools": [
+        {"name": "first", "ranges": [namespace.range(10, 1)], "priority": 1},
+        {"name": "gold", "ranges": [namespace.range(20, 3)], "allocation": "OnRequest",
+         "excludedRanges": [namespace.range(20, 1)],
+         "allowedServices": {"matchLabels": {"tier": "gold"}}},
+    ]}});
+    let networks = namespace.networks();
+    let patch = Patch::Merge(pools);
+    let params = PatchParams::default();
+    networks
+        .patch(&namespace.network, &params, &patch)
+        .await
+        .unwrap();
+    let has = async |total: i64, used: i64| {
+        let what = format!("the status counts {total} and {used}");
+        eventually(&what, SOON, async || {
+            let network = networks.get(&namespace.network).await?;
+            let counts = network.status.and_then(|status| status.ipv4);
+            let free = total - used;
+            let is_so = counts == Some(AddressCounts { total, used, free });
+            anyhow::ensure!(is_so, "{counts:?}");
+            Ok(())
+        })
+        .await;
+    };
+    has(5, 0).await;
+    namespace.create("web").await;
+    namespace.served_with("web", &[namespace.address(10)]).await;
+    let gold = |name: &str| {
+        let service = namespace.service(name);
+        service.annotation(annotations::ADDRESS_POOL_REQUEST, "gold")
+    };
+    gold("plain").create(&namespace.client).await.unwrap();
+    let refused = namespace.told_with(
+        "plain",
+        reasons::SYNC_LOAD_BALANCER_FAILED,
+        "allowedServices",
+    );
+    refused.await;
+    let label = json!({"metadata": {"labels": {"tier": "gold"}}});
+    namespace.patch("plain", &label).await;
+    namespace
+        .served_with("plain", &[namespace.address(21)])
+        .await;
+    has(5, 2).await;
+    let row = ["get", "l2networks", &namespace.network];
+    let shown = kubectl(&cluster, &row).await.unwrap();
+    assert!(shown.contains("FREE-V4"), "{shown}");
+    // Of two pools with one address, neither is allocated from.
+    let twice = json!({"spec": {"pools": [
+        {"name": "first", "ranges": [namespace.range(10, 1)]},
+        {"name": "second", "ranges": [namespace.range(10, 2)]},
+    ]}});
+    let patch = Patch::Merge(twice);
+    networks
+        .patch(&namespace.network, &params, &patch)
+        .await
+        .unwrap();
+    let (reason, message) = namespace.network_is(&namespace.network, false).await;
+    assert!(
+        reason == "Invalid" && message.contains("spec.pools[1].ranges[0]"),
+        "{message}"
+    );
+    assert_eq!(namespace.served("web").await, [namespace.address(10)]);
     cluster.finish().await;
 }
 
@@ -311,7 +384,7 @@ async fn only_namespaces_that_the_network_selects_get_its_addresses() {
         .told("web", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
     for words in [
-        "spec.allowedNamespaces",
+        "allowedNamespaces of L2Network",
         &namespace.network,
         &namespace.name,
     ] {

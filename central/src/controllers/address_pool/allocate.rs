@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mooring_common::address_range::AddressRange;
 use mooring_common::k8s::ObjectKey;
+use mooring_common::l2_network::AddressCounts;
 use tokio::sync::watch;
 
 use fresh::Fresh;
@@ -40,12 +41,16 @@ pub struct Request {
     pub families: Vec<Family>,
     /// Whether all families must be had, or one of them will do.
     pub all_families: bool,
-    /// From this pool only.
+    /// From this L2Network only.
     pub pool: Option<String>,
+    /// From this pool of an L2Network only.
+    pub label: Option<String>,
     /// These addresses and no others.
     pub addresses: Vec<IpAddr>,
     /// What is known of its namespace.
     pub namespace: Namespace,
+    /// Its own labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What is known of the namespace that a Service is in.
@@ -101,6 +106,8 @@ pub struct Claim {
     pub status: Vec<IpAddr>,
     /// What is known of its namespace.
     pub namespace: Namespace,
+    /// Its own labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl Claim {
@@ -176,7 +183,7 @@ impl Allocations {
     pub fn asks_for_namespaces(&self) -> bool {
         let state = self.lock();
         let mut pools = state.pools.iter();
-        pools.any(|pool| pool.allowed_namespaces.is_some())
+        pools.any(|pool| !pool.allowed_namespaces.is_empty())
     }
 
     /// Takes note of what Services have according to the API server, the oldest first.
@@ -202,7 +209,8 @@ impl Allocations {
             }
         }
         for claim in wished {
-            let may_have = |held: &&Held| state.may_have(&claim.key, held, &claim.namespace);
+            let may_have =
+                |held: &&Held| state.may_have(&claim.key, held, &claim.namespace, &claim.labels);
             if let Some(held) = claim.recorded.as_ref().filter(may_have).cloned() {
                 state.hold(claim.key.clone(), held);
             }
@@ -256,6 +264,15 @@ impl Allocations {
         i64::try_from(held.map(|held| held.addresses.len()).sum::<usize>()).unwrap_or(i64::MAX)
     }
 
+    /// How many addresses of a family an L2Network has; `None`: none.
+    #[must_use]
+    pub fn counts(&self, network: &str, family: Family) -> Option<AddressCounts> {
+        let state = self.lock();
+        let pools = state.pools.iter().filter(|pool| pool.name == network);
+        let counts = state.count(pools, family);
+        (counts != AddressCounts::default()).then_some(counts)
+    }
+
     /// Gives a Service what it wants. What it holds stays its own as long as it fits the request; so
     /// does what `recorded` says that it held, if it can be had.
     ///
@@ -271,10 +288,12 @@ impl Allocations {
         let recorded = recorded.map(|held| state.at_home(held));
         let current = match state.held.get(key) {
             Some(held) => Some(state.at_home(held)),
-            None => recorded.filter(|held| state.may_have(key, held, &request.namespace)),
+            None => recorded
+                .filter(|held| state.may_have(key, held, &request.namespace, &request.labels)),
         };
         if let Some(current) = &current
             && fits(current, request)
+            && state.is_of_label(current, request)
         {
             state.hold(key.clone(), current.clone());
             return Ok(current.clone());
@@ -322,16 +341,29 @@ fn fits(held: &Held, request: &Request) -> bool {
 
 impl State {
     /// Whether a Service that holds nothing could be given this.
-    fn may_have(&self, key: &ObjectKey, held: &Held, namespace: &Namespace) -> bool {
+    fn may_have(
+        &self,
+        key: &ObjectKey,
+        held: &Held,
+        namespace: &Namespace,
+        labels: &BTreeMap<String, String>,
+    ) -> bool {
         let mut pools = self.pools.iter();
         pools
-            .find(|pool| pool.name == held.pool)
+            .find(|pool| pool.name == held.pool && pool.has_all(&held.addresses))
             .is_some_and(|pool| {
                 self.are_free(key, &held.addresses)
                     && self.offers(pool, &held.addresses)
                     && pool.allows(namespace)
+                    && pool.allows_service(labels)
                     && self.exceeded(pool, key, held.addresses.len()).is_none()
             })
+    }
+
+    /// Whether what is held is of the pool that is asked for, if one is.
+    fn is_of_label(&self, held: &Held, request: &Request) -> bool {
+        let mut named = self.pools.iter().filter(|pool| pool.is_named_by(request));
+        request.label.is_none() || named.any(|pool| pool.has_all(&held.addresses))
     }
 
     /// Whether all of these can be had of the pool, by whoever may.

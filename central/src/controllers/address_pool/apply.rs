@@ -49,6 +49,8 @@ impl Controller {
         let status = json!({
             "conditions": conditions,
             "usedAddresses": verdict.used,
+            "ipv4": verdict.counts[0],
+            "ipv6": verdict.counts[1],
             "speakers": verdict.speakers,
         });
         let api: Api<L2Network> = Api::all(self.context.client.clone());

@@ -102,6 +102,7 @@ mod tests {
         Observed {
             network: Arc::new(NetworkView::slim(serde_json::from_value(object).unwrap())),
             used: 0,
+            counts: [None; 2],
         }
     }
 

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use mooring_common::k8s::Cache;
+use mooring_common::l2_network::AddressCounts;
 
-use super::{Allocations, NetworkView};
+use super::{Allocations, Family, NetworkView};
 
 /// One network with its use.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub(super) network: Arc<NetworkView>,
     pub(super) used: i64,
+    /// Of IPv4 and of IPv6.
+    pub(super) counts: [Option<AddressCounts>; 2],
 }
 
 /// Sorted: the oldest first, since of two that overlap the older is right. Of two made within the
@@ -21,6 +24,8 @@ pub(super) fn observe(networks: &Cache<NetworkView>, allocations: &Allocations) 
         .into_iter()
         .map(|(_, network)| Observed {
             used: allocations.used(&network.name),
+            counts: [Family::V4, Family::V6]
+                .map(|family| allocations.counts(&network.name, family)),
             network,
         })
         .collect();

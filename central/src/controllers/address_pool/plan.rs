@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_common::address_range::AddressRange;
 use mooring_common::engine::{Plan, Step};
-use mooring_common::l2_network::{L2NetworkStatus, Segment};
+use mooring_common::l2_network::{AddressCounts, L2NetworkStatus, Segment};
 use mooring_common::names::{reasons, segment_conditions};
 
 use super::NetworkView;
@@ -29,6 +29,8 @@ pub struct Verdict {
     pub message: String,
     /// How many addresses Services hold.
     pub used: i64,
+    /// How many addresses of each family there are: of IPv4, of IPv6.
+    pub counts: [Option<AddressCounts>; 2],
     /// The generation that this is about.
     pub generation: Option<i64>,
     /// `status.speakers`.
@@ -47,6 +49,7 @@ impl Verdict {
             reason: condition.reason.clone(),
             message: condition.message.clone(),
             used: status.used_addresses.unwrap_or_default(),
+            counts: [status.ipv4, status.ipv6],
             generation: condition.observed_generation,
             speakers: status.speakers.clone(),
             others: status
@@ -150,7 +153,12 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
     let mut decisions = Decisions::default();
     let mut accepted: Vec<Accepted<'_>> = Vec::new();
     accepted.extend(declared.map(|pool| ("the machines file".to_owned(), pool.ranges.as_slice())));
-    for Observed { network, used } in observed {
+    for Observed {
+        network,
+        used,
+        counts,
+    } in observed
+    {
         for (address, why) in network.segment.iter().flat_map(Segment::reserved) {
             let known = decisions.reserved.entry(address);
             known.or_insert_with(|| (network.name.clone(), why));
@@ -168,7 +176,7 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
                 None => {
                     let name = format!("the older L2Network {}", segment.name);
                     accepted.push((name, &segment.ranges));
-                    decisions.pools.push(Pool::of(segment));
+                    decisions.pools.extend(Pool::of(segment));
                     (
                         true,
                         reasons::READY,
@@ -182,6 +190,7 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
             reason: reason.to_owned(),
             message,
             used: *used,
+            counts: *counts,
             generation: network.generation,
             speakers: network.summary.speakers.clone(),
             others: others(&network.summary.facts),
@@ -193,7 +202,7 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
             });
         }
     }
-    decisions.pools.sort_by(|a, b| a.name.cmp(&b.name));
+    decisions.pools.sort_by(|a, b| a.order().cmp(&b.order()));
     decisions.pools.extend(declared.cloned());
     decisions
 }
@@ -231,6 +240,7 @@ mod tests {
         Observed {
             network: Arc::new(network),
             used: 0,
+            counts: [None; 2],
         }
     }
 

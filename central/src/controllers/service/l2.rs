@@ -168,6 +168,7 @@ impl L2Services {
             recorded: observe::recorded(&service).filter(|_| service.has_finalizer()),
             namespace: self.namespace(&service.key),
             status: service.status,
+            labels: service.labels,
             key: service.key,
         }
     }

@@ -58,7 +58,8 @@ impl Routing {
             return Some(named);
         }
         let has = service.allocated_network.is_some() && service.public_network.is_none();
-        let asks = service.network_request.is_some() || has;
+        let asked = [&service.network_request, &service.pool_request];
+        let asks = asked.iter().any(|asked| asked.is_some()) || has;
         match self.clouds.first().copied() {
             Some(cloud) if !self.l2_networks || !asks || class.is_some() => {
                 Some(Server::Cloud(cloud))

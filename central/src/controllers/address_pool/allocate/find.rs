@@ -1,8 +1,10 @@
 //! Which addresses a Service gets that has none yet, or not those that it wants.
 
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use mooring_common::k8s::ObjectKey;
+use mooring_common::l2_network::AddressCounts;
 
 use super::{Family, Held, Namespace, Pool, Request, State, Unavailable};
 
@@ -52,26 +54,25 @@ impl State {
                 Family::V4 => "IPv4",
                 Family::V6 => "IPv6",
             },
-            pools: pools.iter().map(|pool| pool.name.clone()).collect(),
+            pools: pools
+                .iter()
+                .map(|pool| self.figures(pool, lacking))
+                .collect(),
         })
+    }
+
+    /// `lan/gold (4 in all, 4 held)`
+    fn figures(&self, pool: &Pool, family: Family) -> String {
+        let AddressCounts { total, used, .. } = self.count([pool].into_iter(), family);
+        format!("{pool} ({total} in all, {used} held)")
     }
 
     /// The pools that could serve the request.
     fn candidates(&self, key: &ObjectKey, request: &Request) -> Result<Vec<&Pool>, Unavailable> {
-        let named: Vec<&Pool> = match &request.pool {
-            None => self.pools.iter().collect(),
-            Some(name) => self
-                .pools
-                .iter()
-                .filter(|pool| pool.name == *name)
-                .collect(),
-        };
-        if let (true, Some(name)) = (named.is_empty(), &request.pool) {
-            let known = self.pools.iter().map(|pool| pool.name.clone()).collect();
-            return Err(Unavailable::NoSuchPool {
-                name: name.clone(),
-                known,
-            });
+        let all = self.pools.iter();
+        let named: Vec<&Pool> = all.filter(|pool| pool.is_named_by(request)).collect();
+        if named.is_empty() {
+            return Err(self.no_such(request));
         }
         for address in &request.addresses {
             if let Some(why) = self.reserved(*address) {
@@ -93,10 +94,23 @@ impl State {
                 _ => {}
             }
         }
-        let fit: Vec<&Pool> = named
+        let fits = |pool: &&Pool| pool.has_all(&request.addresses);
+        let fit: Vec<&Pool> = named.into_iter().filter(fits).collect();
+        let (fit, kept): (Vec<&Pool>, Vec<&Pool>) =
+            fit.into_iter().partition(|pool| pool.is_open_to(request));
+        if fit.is_empty() && !kept.is_empty() {
+            return Err(Unavailable::OnRequest {
+                pools: shown(&kept),
+            });
+        }
+        let (fit, others): (Vec<&Pool>, Vec<&Pool>) = fit
             .into_iter()
-            .filter(|pool| pool.has_all(&request.addresses))
-            .collect();
+            .partition(|pool| pool.allows_service(&request.labels));
+        if fit.is_empty() && !others.is_empty() {
+            return Err(Unavailable::NotSelected {
+                pools: shown(&others),
+            });
+        }
         let (allowed, refused): (Vec<&Pool>, Vec<&Pool>) = fit
             .into_iter()
             .partition(|pool| pool.allows(&request.namespace));
@@ -104,6 +118,53 @@ impl State {
             return Err(not_allowed(key, &request.namespace, &refused));
         }
         Ok(allowed)
+    }
+
+    /// Which network or pool the request names that is not there.
+    fn no_such(&self, request: &Request) -> Unavailable {
+        let is_network = |name: &String| self.has_pool(name);
+        match (&request.pool, &request.label) {
+            (Some(name), _) if !is_network(name) => {
+                let known: BTreeSet<String> =
+                    self.pools.iter().map(|pool| pool.name.clone()).collect();
+                Unavailable::NoSuchPool {
+                    name: name.clone(),
+                    known: known.into_iter().collect(),
+                }
+            }
+            (_, label) => {
+                let named = self.pools.iter().filter(|pool| !pool.label.is_empty());
+                Unavailable::NoSuchAddressPool {
+                    name: label.clone().unwrap_or_default(),
+                    known: named.map(ToString::to_string).collect(),
+                }
+            }
+        }
+    }
+
+    /// How many addresses of a family there are in pools.
+    pub(super) fn count<'a>(
+        &self,
+        pools: impl Iterator<Item = &'a Pool> + Clone,
+        family: Family,
+    ) -> AddressCounts {
+        let is_of =
+            |pool: &Pool, address: IpAddr| Family::of(address) == family && pool.contains(address);
+        let in_pools = |address: IpAddr| pools.clone().any(|pool| is_of(pool, address));
+        let reserved = self.reserved.keys().chain(self.nodes.keys());
+        let reserved: HashSet<&IpAddr> = reserved.filter(|one| in_pools(**one)).collect();
+        let taken = self.by_address.keys().filter(|one| in_pools(**one));
+        let (used, lost): (Vec<&IpAddr>, Vec<&IpAddr>) =
+            taken.partition(|address| !reserved.contains(*address));
+        let sizes = pools.clone().map(|pool| pool.size(family));
+        let total = sizes.fold(0, i64::saturating_add);
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let total = total.saturating_sub(whole(reserved.len()));
+        AddressCounts {
+            total,
+            used: whole(used.len() + lost.len()),
+            free: total.saturating_sub(whole(used.len())),
+        }
     }
 
     /// One address of each family, or what is lacking.
@@ -124,7 +185,7 @@ impl State {
             let of_family = |a: &&IpAddr| Family::of(**a) == *family;
             let asked = request.addresses.iter().find(of_family);
             let kept = current
-                .filter(|held| held.pool == pool.name)
+                .filter(|held| held.pool == pool.name && pool.has_all(&held.addresses))
                 .and_then(|held| held.addresses.iter().find(of_family))
                 .filter(|address| self.are_free(key, &[**address]));
             match asked
@@ -170,8 +231,12 @@ impl State {
     }
 }
 
+fn shown(pools: &[&Pool]) -> Vec<String> {
+    pools.iter().map(ToString::to_string).collect()
+}
+
 fn not_allowed(key: &ObjectKey, namespace: &Namespace, refused: &[&Pool]) -> Unavailable {
-    let pools = refused.iter().map(|pool| pool.name.clone()).collect();
+    let pools = shown(refused);
     let name = key.namespace.clone();
     match namespace {
         Namespace::Known(_) => Unavailable::NotAllowed {

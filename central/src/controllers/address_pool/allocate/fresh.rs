@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use mooring_common::address_range::AddressRange;
 
-use super::State;
+use super::{Pool, State};
 
 /// The part of a range that was never given out.
 #[derive(Clone, Copy, Debug)]
@@ -26,14 +26,15 @@ impl Fresh {
 impl State {
     /// The pools are others than before, or what of them can be given out.
     pub(super) fn look_for_fresh(&mut self) {
-        let ranges = self.pools.iter().flat_map(|pool| &pool.ranges);
-        let fresh = ranges.map(|range| {
+        let pools = self.pools.iter();
+        let ranges = pools.flat_map(|pool| pool.ranges.iter().map(move |range| (pool, range)));
+        let fresh = ranges.map(|(pool, range)| {
             let fresh = Fresh {
                 next: Some(range.first()),
                 #[cfg(test)]
                 looks: 0,
             };
-            (*range, self.advanced(fresh, range))
+            (*range, self.advanced(fresh, pool, range))
         });
         self.fresh = fresh.collect();
     }
@@ -45,19 +46,20 @@ impl State {
             for range in &pool.ranges {
                 let fresh = self.fresh.get(range).copied();
                 if let Some(fresh) = fresh.filter(|fresh| fresh.next == Some(address)) {
-                    advanced.push((*range, self.advanced(fresh, range)));
+                    advanced.push((*range, self.advanced(fresh, pool, range)));
                 }
             }
         }
         self.fresh.extend(advanced);
     }
 
-    fn advanced(&self, fresh: Fresh, range: &AddressRange) -> Fresh {
+    fn advanced(&self, fresh: Fresh, pool: &Pool, range: &AddressRange) -> Fresh {
         let Some(from) = fresh.next else {
             return fresh;
         };
         let is_fresh = |address: &IpAddr| {
             !self.is_reserved(*address)
+                && !pool.leaves_out(*address)
                 && !self.by_address.contains_key(address)
                 && !self.released.contains_key(address)
         };

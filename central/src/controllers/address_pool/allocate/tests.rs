@@ -171,7 +171,11 @@ fn never_allocates_router_or_broadcast_address() {
     let reserved = segment
         .reserved()
         .map(|(address, why)| (address, ("lan".to_owned(), why)));
-    all.set_pools(vec![Pool::of(&segment)], HashSet::new(), reserved.collect());
+    all.set_pools(
+        Pool::of(&segment).collect(),
+        HashSet::new(),
+        reserved.collect(),
+    );
     let given: Vec<_> = (0..5)
         .map(|i| {
             all.allocate(&key(&i.to_string()), &v4(), None)
@@ -218,6 +222,7 @@ fn claim(name: &str, recorded: Option<Held>, status: &[&str]) -> Claim {
         recorded,
         status: held("", status).addresses,
         namespace: Namespace::NotListed,
+        labels: BTreeMap::new(),
     }
 }
 
@@ -353,7 +358,7 @@ fn in_namespace(team: &str) -> Request {
 fn of_team(name: &str, ranges: &[&str], team: &str) -> Pool {
     let selector = std::iter::once(("team".to_owned(), team.to_owned())).collect();
     Pool {
-        allowed_namespaces: Some(selector),
+        allowed_namespaces: vec![selector],
         ..pool(name, ranges)
     }
 }

@@ -26,6 +26,36 @@ pub enum Unavailable {
         /// The names there are.
         known: Vec<String>,
     },
+    /// The same of a pool of an L2Network.
+    #[error(
+        "there is no pool {name:?} in an L2Network that is ready{}; correct the annotation \
+         mooring.dev/address-pool, or leave it out",
+        those(known)
+    )]
+    NoSuchAddressPool {
+        /// The name asked for.
+        name: String,
+        /// The pools there are.
+        known: Vec<String>,
+    },
+    /// The pools that could serve it are for those that ask for them.
+    #[error(
+        "the addresses of {} are given on request alone; ask for one of the pools in the annotation \
+         mooring.dev/address-pool, or for an address", pools.join(", ")
+    )]
+    OnRequest {
+        /// The pools.
+        pools: Vec<String>,
+    },
+    /// The pools that could serve it are for Services with other labels.
+    #[error(
+        "allowedServices of {} does not select this Service by its labels; label it, ask for another \
+         pool in the annotation mooring.dev/address-pool, or have the pool select it", pools.join(", ")
+    )]
+    NotSelected {
+        /// The pools.
+        pools: Vec<String>,
+    },
     /// An address asked for is in no pool.
     #[error(
         "the requested address {address} is in no range of an L2Network that is ready; ask for \
@@ -47,7 +77,7 @@ pub enum Unavailable {
     },
     /// The namespace may have no address of these pools.
     #[error(
-        "spec.allowedNamespaces of L2Network {} does not select the namespace {namespace}; ask for \
+        "allowedNamespaces of L2Network {} does not select the namespace {namespace}; ask for \
          another network in the annotation mooring.dev/l2-network, or have whoever manages the \
          L2Network select the namespace by its labels", pools.join(", ")
     )]
@@ -59,7 +89,7 @@ pub enum Unavailable {
     },
     /// The same cannot be known.
     #[error(
-        "spec.allowedNamespaces of L2Network {} selects namespaces by their labels, and central \
+        "allowedNamespaces of L2Network {} selects namespaces by their labels, and central \
          cannot list Namespaces; give it get, list and watch on them, as the ClusterRole \
          mooring-central of the chart does", pools.join(", ")
     )]
@@ -133,6 +163,13 @@ impl Unavailable {
             Self::Taken { .. } | Self::Exhausted { .. } | Self::NamespaceFull { .. }
         )
     }
+}
+
+fn those(known: &[String]) -> String {
+    if known.is_empty() {
+        return String::new();
+    }
+    format!(", but {}", known.join(", "))
 }
 
 fn list(addresses: &[IpAddr]) -> String {

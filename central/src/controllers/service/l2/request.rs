@@ -35,13 +35,17 @@ pub(super) fn request(service: &ServiceView) -> Result<Request, InvalidRequest> 
         }
         name => name.map(ToOwned::to_owned),
     };
+    let label = service.pool_request.as_deref().map(str::trim);
+    let label = label.map(ToOwned::to_owned);
     let all_families = families.len() < 2 || service.requires_dual_stack;
     if faults.is_empty() {
         Ok(Request {
             families,
             all_families,
             pool,
+            label,
             addresses,
+            labels: service.labels.clone(),
             ..Request::default()
         })
     } else {
