@@ -98,7 +98,7 @@ fn read_ranges(
     read: &mut Vec<AddressRange>,
     faults: &mut Vec<String>,
 ) -> Vec<AddressRange> {
-    let before = read.len();
+    let mut own = Vec::new();
     for (index, text) in ranges.iter().enumerate() {
         let range = match text.parse::<AddressRange>() {
             Ok(range) => range,
@@ -121,6 +121,7 @@ fn read_ranges(
             ));
         }
         read.push(range);
+        own.push(range);
     }
-    read[before..].to_vec()
+    own
 }

@@ -269,7 +269,7 @@ impl Allocations {
     pub fn counts(&self, network: &str, family: Family) -> Option<AddressCounts> {
         let state = self.lock();
         let pools = state.pools.iter().filter(|pool| pool.name == network);
-        let counts = state.count(pools, family);
+        let counts = state.count(&pools.collect::<Vec<_>>(), family);
         (counts != AddressCounts::default()).then_some(counts)
     }
 

@@ -63,7 +63,7 @@ impl State {
 
     /// `lan/gold (4 in all, 4 held)`
     fn figures(&self, pool: &Pool, family: Family) -> String {
-        let AddressCounts { total, used, .. } = self.count([pool].into_iter(), family);
+        let AddressCounts { total, used, .. } = self.count(&[pool], family);
         format!("{pool} ({total} in all, {used} held)")
     }
 
@@ -143,20 +143,16 @@ impl State {
     }
 
     /// How many addresses of a family there are in pools.
-    pub(super) fn count<'a>(
-        &self,
-        pools: impl Iterator<Item = &'a Pool> + Clone,
-        family: Family,
-    ) -> AddressCounts {
+    pub(super) fn count(&self, pools: &[&Pool], family: Family) -> AddressCounts {
         let is_of =
             |pool: &Pool, address: IpAddr| Family::of(address) == family && pool.contains(address);
-        let in_pools = |address: IpAddr| pools.clone().any(|pool| is_of(pool, address));
+        let in_pools = |address: IpAddr| pools.iter().any(|pool| is_of(pool, address));
         let reserved = self.reserved.keys().chain(self.nodes.keys());
         let reserved: HashSet<&IpAddr> = reserved.filter(|one| in_pools(**one)).collect();
         let taken = self.by_address.keys().filter(|one| in_pools(**one));
         let (used, lost): (Vec<&IpAddr>, Vec<&IpAddr>) =
             taken.partition(|address| !reserved.contains(*address));
-        let sizes = pools.clone().map(|pool| pool.size(family));
+        let sizes = pools.iter().map(|pool| pool.size(family));
         let total = sizes.fold(0, i64::saturating_add);
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let total = total.saturating_sub(whole(reserved.len()));
