@@ -83,6 +83,10 @@ pub struct L2NetworkSpec {
     /// Which Nodes are on the segment. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
+    /// Whether Nodes with the label `node.kubernetes.io/exclude-from-external-load-balancers` speak too. Set it
+    /// where all Nodes have it, as on a cluster of one Node that kubeadm has made. Absent: they do not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub include_excluded_nodes: bool,
     /// What becomes of the addresses when half of the voters or more are lost at once. Absent:
     /// `SurviveViaApi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -359,6 +363,8 @@ pub struct Segment {
     pub pools: Vec<Pool>,
     /// Which Nodes are on the segment.
     pub node_selector: kube::core::Selector,
+    /// Whether Nodes speak too that are excluded from load balancers by their label.
+    pub includes_excluded: bool,
     /// What becomes of the addresses when a majority of the voters is lost.
     pub on_quorum_loss: QuorumLoss,
     /// How a Node has the addresses that it speaks for.
@@ -482,6 +488,7 @@ impl TryFrom<&L2Network> for Segment {
                 ranges,
                 pools,
                 node_selector,
+                includes_excluded: spec.include_excluded_nodes,
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
                 address_mode: spec.address_mode.unwrap_or_default(),
                 allowed_namespaces,

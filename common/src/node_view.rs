@@ -86,11 +86,22 @@ impl NodeView {
     /// autoscaler.
     #[must_use]
     pub fn carries_traffic(&self) -> bool {
-        let excluded = match self.label(labels::EXCLUDE_FROM_LOAD_BALANCERS) {
+        !self.is_excluded() && !self.is_going()
+    }
+
+    /// Whether it is excluded from load balancers by its label.
+    #[must_use]
+    pub fn is_excluded(&self) -> bool {
+        match self.label(labels::EXCLUDE_FROM_LOAD_BALANCERS) {
             None => false,
             Some(value) => !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"),
-        };
-        !self.deleting && !excluded && !taints::has(&self.taints, taint_keys::TO_BE_DELETED)
+        }
+    }
+
+    /// Whether it is being deleted, or about to be.
+    #[must_use]
+    pub fn is_going(&self) -> bool {
+        self.deleting || taints::has(&self.taints, taint_keys::TO_BE_DELETED)
     }
 
     /// How Events refer to it. The kubelet and the Go controllers use the Node's name as the UID,

@@ -63,7 +63,7 @@ pub fn changes(
             Some(role) => {
                 let status = status.get(name).unwrap_or(&nothing);
                 let address = desired.get(name).and_then(|desired| desired.node_address);
-                entry(role, status, snapshot.draining())
+                entry(role, status, snapshot.drains_on_named(name))
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),
                         address: address.map(|address| address.to_string()),

@@ -208,7 +208,7 @@ pub fn desired(
                 groups: groups(service_addresses()),
                 gateways: segment.subnets.iter().filter_map(|(_, gw)| *gw).collect(),
                 tells_routers: segment.vlan.is_some(),
-                draining: snapshot.draining(),
+                draining: snapshot.drains_on(segment),
                 ending: here.ending,
                 service_proxy_works: here.service_proxy_works,
                 weight: snapshot.weight(),

@@ -59,8 +59,8 @@ impl WitnessCandidates {
             let elsewhere = network
                 .segment
                 .as_ref()
-                .is_ok_and(|segment| !segment.includes(&labels));
-            if !elsewhere || snapshot.draining() || !self.needs_one_more(network) {
+                .is_ok_and(|segment| !segment.includes(&labels) && !snapshot.drains_on(segment));
+            if !elsewhere || !self.needs_one_more(network) {
                 continue;
             }
             let since = self.in_need_since.get(name).copied().unwrap_or(now);

@@ -88,9 +88,33 @@ impl Snapshot {
     /// has go on.
     #[must_use]
     pub fn draining(&self) -> bool {
+        let node = self.node.as_deref();
+        let excluded = node.is_some_and(NodeView::is_excluded);
+        excluded || self.leaves()
+    }
+
+    /// The same for one segment, which may take Nodes that are excluded by label.
+    #[must_use]
+    pub fn drains_on(&self, segment: &Segment) -> bool {
+        if segment.includes_excluded {
+            return self.leaves();
+        }
+        self.draining()
+    }
+
+    /// The same for the segment of this name; one that cannot be read takes none of them.
+    #[must_use]
+    pub fn drains_on_named(&self, network: &str) -> bool {
+        let network = self.networks.get(&ObjectKey::cluster_wide(network));
+        let segment = network.and_then(|network| network.segment.as_ref().ok());
+        segment.map_or_else(|| self.draining(), |segment| self.drains_on(segment))
+    }
+
+    /// Whether it is to carry no traffic for another reason than its label.
+    fn leaves(&self) -> bool {
         self.node.as_ref().is_some_and(|node| {
             let maintenance = node.annotation(keys::MAINTENANCE);
-            !node.carries_traffic()
+            node.is_going()
                 || taints::has(&node.taints, taint_keys::OUT_OF_SERVICE)
                 || maintenance.is_some_and(|value| value != "false")
         })

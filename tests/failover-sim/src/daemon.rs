@@ -472,6 +472,7 @@ impl Daemon {
                 ranges: Vec::new(),
                 pools: Vec::new(),
                 node_selector: [(LABEL, "1")].into_iter().collect(),
+                includes_excluded: false,
                 on_quorum_loss: if self.birth.parameters.survive_via_api {
                     QuorumLoss::SurviveViaApi
                 } else {

@@ -3,14 +3,16 @@
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::Api;
-use mooring_common::names::annotations;
-use mooring_common::names::{CLOUDLESS_LEADER_LEASE, LEADER_LEASE, LEADER_LEASE_NAMESPACE};
+use kube::api::{Api, Patch, PatchParams};
+use mooring_common::names::{
+    CLOUDLESS_LEADER_LEASE, LEADER_LEASE, LEADER_LEASE_NAMESPACE, annotations, reasons,
+};
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
 use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, put_lease};
 use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags, Shipped};
-use mooring_test_cluster::test_namespace::{TestNamespace, is_untouched};
+use mooring_test_cluster::test_namespace::{SOON, TestNamespace, is_untouched};
+use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 /// Makes a Service of this class.
@@ -73,6 +75,46 @@ async fn the_chart_without_values_gives_addresses_and_leaves_nodes_alone() {
     let written = log.writes_by(CENTRAL_USER).of("nodes");
     assert!(written.is_empty(), "{}", written.summary());
     shipped.assert_no_forbidden(&control_plane).await;
+}
+
+/// As kubeadm labels the one Node of a cluster.
+#[tokio::test]
+async fn where_all_nodes_are_excluded_an_event_names_the_field() {
+    let cluster = Cluster::exclusive().await;
+    let key = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let node = NodeBuilder::new("n1").ready().label(key, "");
+    node.create(&cluster.admin).await.unwrap();
+    let namespace = TestNamespace::with_network(cluster.admin.clone(), 3).await;
+    let flags = CentralFlags::alone().with("--cloud-provider=none");
+    let _central = cluster.start_central(flags).await;
+    namespace.create("web").await;
+    namespace.served("web").await;
+    let words = format!(
+        "spec.includeExcludedNodes of the L2Network {}",
+        namespace.network
+    );
+    let told = namespace.told_with("web", reasons::UNAVAILABLE_LOAD_BALANCER, &words);
+    told.await;
+    let include = Patch::Merge(json!({"spec": {"includeExcludedNodes": true}}));
+    let networks = namespace.networks();
+    let params = PatchParams::default();
+    let patched = networks
+        .patch(&namespace.network, &params, &include)
+        .await
+        .unwrap();
+    // Central has read that when it says so of this generation.
+    eventually("the network is looked at anew", SOON, async || {
+        let network = networks.get(&namespace.network).await?;
+        let conditions = network.status.unwrap_or_default().conditions;
+        let seen = conditions.iter().find_map(|one| one.observed_generation);
+        anyhow::ensure!(seen == patched.metadata.generation, "{seen:?}");
+        Ok(())
+    })
+    .await;
+    namespace.create("late").await;
+    namespace.told("late", reasons::ENSURED_LOAD_BALANCER).await;
+    assert_eq!(namespace.warnings("late").await, []);
+    cluster.finish().await;
 }
 
 #[tokio::test]

@@ -256,6 +256,14 @@ impl Allocations {
         self.lock().held.get(key).cloned()
     }
 
+    /// Whether the addresses of an L2Network are announced by Nodes too that are excluded from load balancers.
+    #[must_use]
+    pub fn includes_excluded(&self, network: &str) -> bool {
+        let state = self.lock();
+        let mut pools = state.pools.iter().filter(|pool| pool.name == network);
+        pools.any(|pool| pool.includes_excluded)
+    }
+
     /// How many addresses of a pool are held.
     #[must_use]
     pub fn used(&self, pool: &str) -> i64 {

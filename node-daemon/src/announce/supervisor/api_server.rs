@@ -1,6 +1,5 @@
 //! What is written to the API server, and what it is asked for segments.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::{Answered, QUESTIONS, SupervisorState, send_if_new};
@@ -40,22 +39,20 @@ impl<E: EventSink> SupervisorState<E> {
         send_if_new(&self.context.entries, wanted);
     }
 
-    /// A draining node keeps its Lease and lists no segment in it. One without a key to sign with takes
+    /// A draining node keeps its Lease and lists no segment in it that it drains on. One without a key to sign with takes
     /// no part in any, and its Lease must not say that it lives.
     fn update_lease(&self, snapshot: &Snapshot, roles: &Roles<'_>) {
         let desired_lease = match &snapshot.node {
             Some(node) if roles.values().any(|role| *role != Role::Keyless) => {
                 DesiredLease::Hold(Content {
                     node_uid: node.uid.clone(),
-                    segments: if snapshot.draining() {
-                        BTreeMap::new()
-                    } else {
+                    segments: {
                         let status = self.reporter.status().iter();
-                        status
-                            .filter_map(|(segment, status)| {
-                                Some((segment.clone(), status.responding_from?))
-                            })
-                            .collect()
+                        let speaking = status.filter_map(|(segment, status)| {
+                            Some((segment.clone(), status.responding_from?))
+                        });
+                        let stays = |(segment, _): &(String, _)| !snapshot.drains_on_named(segment);
+                        speaking.filter(stays).collect()
                     },
                 })
             }

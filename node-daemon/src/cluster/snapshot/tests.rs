@@ -158,6 +158,14 @@ fn groups_slices_by_service() {
     assert_eq!(snapshot.slices_of(&ObjectKey::new("b", "none")).len(), 0);
 }
 
+fn network(include_excluded_nodes: bool) -> L2Network {
+    let spec = json!({
+        "subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.8/29"],
+        "includeExcludedNodes": include_excluded_nodes,
+    });
+    L2Network::new("lan", read(spec))
+}
+
 #[test]
 fn node_drains_for_five_reasons() {
     let snapshot = |value: Value| Snapshot {
@@ -176,6 +184,15 @@ fn node_drains_for_five_reasons() {
         json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}),
     ] {
         assert!(snapshot(value.clone()).draining(), "{value}");
+        let segment = Segment::try_from(&network(true)).unwrap();
+        let is_excluded = value.to_string().contains("exclude-from");
+        assert_eq!(
+            snapshot(value.clone()).drains_on(&segment),
+            !is_excluded,
+            "{value}"
+        );
+        let segment = Segment::try_from(&network(false)).unwrap();
+        assert!(snapshot(value.clone()).drains_on(&segment), "{value}");
     }
 }
 

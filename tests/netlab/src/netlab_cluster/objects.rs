@@ -86,6 +86,13 @@ impl Network {
         self
     }
 
+    /// Nodes speak there too that are excluded from load balancers by their label.
+    #[must_use]
+    pub fn with_excluded_nodes(mut self) -> Self {
+        self.0.spec.include_excluded_nodes = true;
+        self
+    }
+
     /// Of the Nodes with this label only.
     #[must_use]
     pub fn of_nodes_with(mut self, key: &str, value: &str) -> Self {

@@ -29,6 +29,8 @@ pub struct Pool {
     pub allowed_services: Option<Selector>,
     /// Whether IPv4 addresses that end with .0 or .255 are left out.
     pub avoids_buggy: bool,
+    /// Whether Nodes announce them that are excluded from load balancers by their label.
+    pub includes_excluded: bool,
     /// How many of the addresses of its L2Network one namespace may have.
     pub max_per_namespace: Option<u32>,
 }
@@ -68,6 +70,7 @@ impl Pool {
                 allowed_namespaces: namespaces.cloned().collect(),
                 allowed_services: pool.allowed_services.clone(),
                 avoids_buggy: pool.avoids_buggy,
+                includes_excluded: segment.includes_excluded,
                 max_per_namespace: segment.max_addresses_per_namespace,
             }
         })

@@ -2,7 +2,7 @@
 
 use mooring_common::engine::{Outcome, Plan};
 use mooring_common::k8s::EventKind;
-use mooring_common::names::{annotations, reasons};
+use mooring_common::names::{annotations, labels, reasons};
 
 use super::L2Services;
 use super::observe::{Obstacle, recorded};
@@ -78,16 +78,9 @@ impl L2Services {
             self.take(service, step).await?;
         }
         self.settle(service);
-        if !self
-            .context
-            .nodes
-            .all()
-            .iter()
-            .any(|(_, node)| node.carries_traffic())
-        {
-            let note = "There are no available nodes for LoadBalancer";
+        if let Some(note) = self.nobody_announces(service) {
             let reason = reasons::UNAVAILABLE_LOAD_BALANCER;
-            self.warn(service, reason, note).await;
+            self.warn(service, reason, &note).await;
         }
         (self.changed)();
         self.normal(
@@ -97,6 +90,30 @@ impl L2Services {
         )
         .await;
         Ok(())
+    }
+
+    /// That no Node may announce what the Service holds, and why.
+    fn nobody_announces(&self, service: &ServiceView) -> Option<String> {
+        let held = self.allocations.held(&service.key)?;
+        let all = self.context.nodes.all();
+        let mut staying = all.iter().filter(|(_, node)| !node.is_going()).peekable();
+        let is_any = staying.peek().is_some();
+        if is_any && self.allocations.includes_excluded(&held.pool) {
+            return None;
+        }
+        if staying.any(|(_, node)| !node.is_excluded()) {
+            return None;
+        }
+        let note = "There are no available nodes for LoadBalancer";
+        if !is_any {
+            return Some(note.to_owned());
+        }
+        Some(format!(
+            "{note}: all have the label {}, as kubeadm sets it on the control plane; take it off where Nodes are to \
+             announce addresses, or set spec.includeExcludedNodes of the L2Network {}",
+            labels::EXCLUDE_FROM_LOAD_BALANCERS,
+            held.pool
+        ))
     }
 
     /// Its status says what it holds: what it had before can go to others.

@@ -216,7 +216,17 @@ impl AnnounceCluster {
 
     /// Changes labels of a Node, as a person would.
     pub async fn label_node(&self, node: &str, labels: Value) {
-        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        self.patch_node(node, json!({ "labels": labels })).await;
+    }
+
+    /// Annotates a Node.
+    pub async fn annotate_node(&self, node: &str, annotations: Value) {
+        self.patch_node(node, json!({ "annotations": annotations }))
+            .await;
+    }
+
+    async fn patch_node(&self, node: &str, metadata: Value) {
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
         Api::<k8s_openapi::api::core::v1::Node>::all(self.netlab.admin.clone())
             .patch(node, &PatchParams::default(), &patch)
             .await

@@ -5,10 +5,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use mooring_test_netlab::netlab::in_netlab;
+use mooring_test_netlab::netlab_cluster::Network;
 use mooring_test_support::wait::eventually;
 use serde_json::json;
 
-use crate::announce::cluster::{Addresses, AnnounceCluster, SOON};
+use crate::announce::cluster::{Addresses, AnnounceCluster, NODES, SOON};
 
 #[test]
 fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
@@ -76,6 +77,32 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
                 begun - first
             );
         }
+        cluster.netlab.assert_nothing_refused().await;
+    });
+}
+
+/// As on a cluster that kubeadm has made of control plane Nodes alone.
+#[test]
+fn nodes_that_are_all_excluded_speak_where_the_network_says_so() {
+    in_netlab(async || {
+        let network = Network::of_the_bridge().with_excluded_nodes();
+        let cluster = AnnounceCluster::start_on(network, &[]).await;
+        for node in NODES {
+            let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
+            cluster.label_node(node, excluded).await;
+        }
+        cluster.pod("web", "n1").await;
+        let start = Instant::now();
+        let web = Addresses::number(100);
+        cluster.service("web", web, false).await;
+        let (_, speaker) = cluster.announced(web.v4, start).await;
+        // One that is drained otherwise hands over all the same.
+        let speaker = speaker.name().to_owned();
+        let drained = Instant::now();
+        cluster
+            .annotate_node(&speaker, json!({"mooring.dev/maintenance": ""}))
+            .await;
+        cluster.answered_by_another(web.v4, &speaker, drained).await;
         cluster.netlab.assert_nothing_refused().await;
     });
 }
