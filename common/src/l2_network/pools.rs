@@ -29,9 +29,6 @@ pub(super) fn read(
         pools.push(read_pool(&field, pool, subnets, &mut all, faults));
     }
     pools.retain(|pool| !pool.ranges.is_empty());
-    if pools.is_empty() && faults.is_empty() {
-        faults.push("spec.ranges and spec.pools have no address; write some".to_owned());
-    }
     (all, pools)
 }
 

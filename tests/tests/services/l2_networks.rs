@@ -398,7 +398,10 @@ async fn only_namespaces_that_the_network_selects_get_its_addresses() {
     let told = namespace
         .told("by-address", reasons::SYNC_LOAD_BALANCER_FAILED)
         .await;
-    assert!(told.note.contains("spec.allowedNamespaces"), "{told:?}");
+    assert!(
+        told.note.contains("allowedNamespaces of L2Network"),
+        "{told:?}"
+    );
     // Who does not choose gets an address of a network that is open to it.
     let any = namespace
         .service("any")

@@ -37,14 +37,20 @@ fn reads_service() {
 }
 
 #[test]
-fn service_of_other_class_has_no_network() {
-    let view = ServiceView::read(read(json!({
-        "metadata": {"annotations": {"mooring.dev/allocated-l2-network": "public"}},
-        "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/lb"},
-        "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.10"}]}},
-    })))
-    .unwrap();
-    assert_eq!(view.network, None);
+fn service_with_a_class_has_what_central_recorded_alone() {
+    let of = |recorded: &str| {
+        let view = ServiceView::read(read(json!({
+            "metadata": {"annotations": {
+                "mooring.dev/allocated-l2-network": "public",
+                "mooring.dev/allocated-addresses": recorded,
+            }},
+            "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/lb"},
+            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.10"}]}},
+        })));
+        view.unwrap().addresses
+    };
+    assert_eq!(of("192.0.2.10"), ["192.0.2.10".parse::<IpAddr>().unwrap()]);
+    assert_eq!(of("192.0.2.11"), Vec::<IpAddr>::new());
 }
 
 #[test]
