@@ -28,8 +28,8 @@ pub use unavailable::Unavailable;
 /// What a Service has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The pool's name.
-    pub pool: String,
+    /// The L2Network's name, or what a pool without one is called.
+    pub network: String,
     /// At most one address of each family, in the order of the Service's families.
     pub addresses: Vec<IpAddr>,
 }
@@ -42,9 +42,9 @@ pub struct Request {
     /// Whether all families must be had, or one of them will do.
     pub all_families: bool,
     /// From this L2Network only.
-    pub pool: Option<String>,
+    pub network: Option<String>,
     /// From this pool of an L2Network only.
-    pub label: Option<String>,
+    pub pool: Option<String>,
     /// These addresses and no others.
     pub addresses: Vec<IpAddr>,
     /// What is known of its namespace.
@@ -245,7 +245,7 @@ impl Allocations {
         let mut pools = state.pools.iter();
         let pool = pools.find(|pool| state.offers(pool, addresses))?;
         Some(Held {
-            pool: pool.name.clone(),
+            network: pool.network.clone(),
             addresses: addresses.to_vec(),
         })
     }
@@ -260,15 +260,15 @@ impl Allocations {
     #[must_use]
     pub fn includes_excluded(&self, network: &str) -> bool {
         let state = self.lock();
-        let mut pools = state.pools.iter().filter(|pool| pool.name == network);
+        let mut pools = state.pools.iter().filter(|pool| pool.network == network);
         pools.any(|pool| pool.includes_excluded)
     }
 
-    /// How many addresses of a pool are held.
+    /// How many addresses of an L2Network are held.
     #[must_use]
-    pub fn used(&self, pool: &str) -> i64 {
+    pub fn used(&self, network: &str) -> i64 {
         let state = self.lock();
-        let held = state.held.values().filter(|held| held.pool == pool);
+        let held = state.held.values().filter(|held| held.network == network);
         i64::try_from(held.map(|held| held.addresses.len()).sum::<usize>()).unwrap_or(i64::MAX)
     }
 
@@ -276,7 +276,7 @@ impl Allocations {
     #[must_use]
     pub fn counts(&self, network: &str, family: Family) -> Option<AddressCounts> {
         let state = self.lock();
-        let pools = state.pools.iter().filter(|pool| pool.name == network);
+        let pools = state.pools.iter().filter(|pool| pool.network == network);
         let counts = state.count(&pools.collect::<Vec<_>>(), family);
         (counts != AddressCounts::default()).then_some(counts)
     }
@@ -301,7 +301,7 @@ impl Allocations {
         };
         if let Some(current) = &current
             && fits(current, request)
-            && state.is_of_label(current, request)
+            && state.is_of_pool(current, request)
         {
             state.hold(key.clone(), current.clone());
             return Ok(current.clone());
@@ -340,7 +340,10 @@ fn fits(held: &Held, request: &Request) -> bool {
                 .all(|family| request.families.contains(family))
     };
     enough
-        && request.pool.as_ref().is_none_or(|pool| *pool == held.pool)
+        && request
+            .network
+            .as_ref()
+            .is_none_or(|pool| *pool == held.network)
         && request
             .addresses
             .iter()
@@ -358,7 +361,7 @@ impl State {
     ) -> bool {
         let mut pools = self.pools.iter();
         pools
-            .find(|pool| pool.name == held.pool && pool.has_all(&held.addresses))
+            .find(|pool| pool.network == held.network && pool.has_all(&held.addresses))
             .is_some_and(|pool| {
                 self.are_free(key, &held.addresses)
                     && self.offers(pool, &held.addresses)
@@ -369,9 +372,9 @@ impl State {
     }
 
     /// Whether what is held is of the pool that is asked for, if one is.
-    fn is_of_label(&self, held: &Held, request: &Request) -> bool {
+    fn is_of_pool(&self, held: &Held, request: &Request) -> bool {
         let mut named = self.pools.iter().filter(|pool| pool.is_named_by(request));
-        request.label.is_none() || named.any(|pool| pool.has_all(&held.addresses))
+        request.pool.is_none() || named.any(|pool| pool.has_all(&held.addresses))
     }
 
     /// Whether all of these can be had of the pool, by whoever may.
@@ -425,16 +428,16 @@ impl State {
     /// have been given another name.
     fn at_home(&self, held: &Held) -> Held {
         let mut held = held.clone();
-        let gone = !self.networks.contains(&held.pool) && !self.has_pool(&held.pool);
+        let gone = !self.networks.contains(&held.network) && !self.has_network(&held.network);
         let heir = self.pools.iter().find(|pool| pool.has_all(&held.addresses));
         if let (true, Some(heir)) = (gone, heir) {
-            held.pool.clone_from(&heir.name);
+            held.network.clone_from(&heir.network);
         }
         held
     }
 
-    fn has_pool(&self, name: &str) -> bool {
-        self.pools.iter().any(|pool| pool.name == name)
+    fn has_network(&self, name: &str) -> bool {
+        self.pools.iter().any(|pool| pool.network == name)
     }
 }
 

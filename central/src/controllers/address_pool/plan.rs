@@ -253,7 +253,7 @@ mod tests {
         let pools: Vec<_> = decisions
             .pools
             .iter()
-            .map(|pool| pool.name.as_str())
+            .map(|pool| pool.network.as_str())
             .collect();
         assert_eq!(pools, ["apart", "old"]);
         let verdict = &decisions.plan.steps()[1].verdict;
@@ -305,7 +305,7 @@ mod tests {
         let pools: Vec<_> = decisions
             .pools
             .iter()
-            .map(|pool| pool.name.as_str())
+            .map(|pool| pool.network.as_str())
             .collect();
         assert_eq!(pools, ["apart", "(machines file)"]);
         let message = &decisions.plan.steps()[0].verdict.message;

@@ -39,13 +39,13 @@ impl State {
             match self.find_in(pool, key, request, current) {
                 Ok(held) => return Ok(held),
                 Err(Lack::Address(family)) => lacking = family,
-                Err(Lack::Room(max)) => full = full.or(Some((pool.name.clone(), max))),
+                Err(Lack::Room(max)) => full = full.or(Some((pool.network.clone(), max))),
             }
         }
-        if let Some((pool, max)) = full {
+        if let Some((network, max)) = full {
             return Err(Unavailable::NamespaceFull {
                 namespace: key.namespace.clone(),
-                pool,
+                network,
                 max,
             });
         }
@@ -122,20 +122,19 @@ impl State {
 
     /// Which network or pool the request names that is not there.
     fn no_such(&self, request: &Request) -> Unavailable {
-        let is_network = |name: &String| self.has_pool(name);
-        match (&request.pool, &request.label) {
-            (Some(name), _) if !is_network(name) => {
+        match (&request.network, &request.pool) {
+            (Some(name), _) if !self.has_network(name) => {
                 let known: BTreeSet<String> =
-                    self.pools.iter().map(|pool| pool.name.clone()).collect();
-                Unavailable::NoSuchPool {
+                    self.pools.iter().map(|pool| pool.network.clone()).collect();
+                Unavailable::NoSuchNetwork {
                     name: name.clone(),
                     known: known.into_iter().collect(),
                 }
             }
-            (_, label) => {
-                let named = self.pools.iter().filter(|pool| !pool.label.is_empty());
-                Unavailable::NoSuchAddressPool {
-                    name: label.clone().unwrap_or_default(),
+            (_, pool) => {
+                let named = self.pools.iter().filter(|pool| !pool.name.is_empty());
+                Unavailable::NoSuchPool {
+                    name: pool.clone().unwrap_or_default(),
                     known: named.map(ToString::to_string).collect(),
                 }
             }
@@ -181,7 +180,7 @@ impl State {
             let of_family = |a: &&IpAddr| Family::of(**a) == *family;
             let asked = request.addresses.iter().find(of_family);
             let kept = current
-                .filter(|held| held.pool == pool.name && pool.has_all(&held.addresses))
+                .filter(|held| held.network == pool.network && pool.has_all(&held.addresses))
                 .and_then(|held| held.addresses.iter().find(of_family))
                 .filter(|address| self.are_free(key, &[**address]));
             match asked
@@ -196,7 +195,7 @@ impl State {
         match lacking {
             Some(lack) if request.all_families || addresses.is_empty() => Err(lack),
             _ => Ok(Held {
-                pool: pool.name.clone(),
+                network: pool.network.clone(),
                 addresses,
             }),
         }
@@ -207,7 +206,7 @@ impl State {
     pub(super) fn exceeded(&self, pool: &Pool, key: &ObjectKey, wanted: usize) -> Option<u32> {
         let max = pool.max_per_namespace?;
         let others = self.held.iter().filter(|(other, held)| {
-            other.namespace == key.namespace && *other != key && held.pool == pool.name
+            other.namespace == key.namespace && *other != key && held.network == pool.network
         });
         let held: usize = others.map(|(_, held)| held.addresses.len()).sum();
         (held + wanted > usize::try_from(max).unwrap_or(usize::MAX)).then_some(max)

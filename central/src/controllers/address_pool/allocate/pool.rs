@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use kube::core::{Selector, SelectorExt as _};
 use mooring_common::address_range::AddressRange;
@@ -14,9 +14,9 @@ use super::{Family, Namespace, Request};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pool {
     /// The L2Network's name, or what a pool without one is called.
-    pub name: String,
+    pub network: String,
     /// Its name in the L2Network; empty: it has none.
-    pub label: String,
+    pub name: String,
     /// Its addresses.
     pub ranges: Vec<AddressRange>,
     /// Which pool is allocated from first: the lowest; `None`: last.
@@ -37,20 +37,20 @@ pub struct Pool {
 
 impl fmt::Display for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        if self.label.is_empty() {
+        f.write_str(&self.network)?;
+        if self.name.is_empty() {
             return Ok(());
         }
-        write!(f, "/{}", self.label)
+        write!(f, "/{}", self.name)
     }
 }
 
 impl Pool {
     /// A pool for everybody.
     #[must_use]
-    pub fn new(name: impl Into<String>, ranges: Vec<AddressRange>) -> Self {
+    pub fn new(network: impl Into<String>, ranges: Vec<AddressRange>) -> Self {
         Self {
-            name: name.into(),
+            network: network.into(),
             ranges,
             ..Self::default()
         }
@@ -62,8 +62,8 @@ impl Pool {
             let of_segment = segment.allowed_namespaces.iter();
             let namespaces = of_segment.chain(&pool.allowed_namespaces);
             Self {
-                name: segment.name.clone(),
-                label: pool.name.clone(),
+                network: segment.name.clone(),
+                name: pool.name.clone(),
                 ranges: pool.ranges.clone(),
                 priority: pool.priority,
                 on_request: pool.allocation == Allocation::OnRequest,
@@ -98,7 +98,7 @@ impl Pool {
     #[must_use]
     pub fn order(&self) -> (u32, &str, &str) {
         let priority = self.priority.map_or(u32::MAX, u32::from);
-        (priority, &self.name, &self.label)
+        (priority, &self.network, &self.name)
     }
 
     pub(super) fn contains(&self, address: IpAddr) -> bool {
@@ -111,7 +111,7 @@ impl Pool {
 
     /// Whether an address of its ranges is not given out for how it ends.
     pub(super) fn leaves_out(&self, address: IpAddr) -> bool {
-        let ends = |v4: std::net::Ipv4Addr| matches!(v4.octets()[3], 0 | 255);
+        let ends = |v4: Ipv4Addr| matches!(v4.octets()[3], 0 | 255);
         self.avoids_buggy && matches!(address, IpAddr::V4(v4) if ends(v4))
     }
 
@@ -119,12 +119,12 @@ impl Pool {
     pub(super) fn is_named_by(&self, request: &Request) -> bool {
         let is_or_none =
             |asked: &Option<String>, name: &str| asked.as_ref().is_none_or(|asked| asked == name);
-        is_or_none(&request.pool, &self.name) && is_or_none(&request.label, &self.label)
+        is_or_none(&request.network, &self.network) && is_or_none(&request.pool, &self.name)
     }
 
     /// Whether its addresses are given to whoever asks so.
     pub(super) fn is_open_to(&self, request: &Request) -> bool {
-        !self.on_request || request.label.is_some() || !request.addresses.is_empty()
+        !self.on_request || request.pool.is_some() || !request.addresses.is_empty()
     }
 
     /// Whether the namespace may have addresses of it; one whose labels are not known may not.

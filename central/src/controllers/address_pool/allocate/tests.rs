@@ -34,10 +34,10 @@ fn asking(address: &str) -> Request {
     }
 }
 
-fn held(pool: &str, addresses: &[&str]) -> Held {
+fn held(network: &str, addresses: &[&str]) -> Held {
     let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
     Held {
-        pool: pool.into(),
+        network: network.into(),
         addresses,
     }
 }
@@ -376,7 +376,7 @@ fn namespace_uses_networks_that_select_it() {
         assert_eq!(other, Ok(held("open", &["198.51.100.8"])));
     }
     let named = Request {
-        pool: Some("a-red".into()),
+        network: Some("a-red".into()),
         ..in_namespace("blue")
     };
     let by_address = Request {

@@ -20,7 +20,7 @@ pub enum Unavailable {
         "there is no L2Network {name:?} that is ready; choose one of {} in the annotation \
          mooring.dev/l2-network, or leave it out", known.join(", ")
     )]
-    NoSuchPool {
+    NoSuchNetwork {
         /// The name asked for.
         name: String,
         /// The names there are.
@@ -32,7 +32,7 @@ pub enum Unavailable {
          mooring.dev/address-pool, or leave it out",
         those(known)
     )]
-    NoSuchAddressPool {
+    NoSuchPool {
         /// The name asked for.
         name: String,
         /// The pools there are.
@@ -105,15 +105,15 @@ pub enum Unavailable {
     },
     /// The namespace has all that it may have.
     #[error(
-        "the namespace {namespace} has as many addresses of L2Network {pool} as its \
+        "the namespace {namespace} has as many addresses of L2Network {network} as its \
          spec.maxAddressesPerNamespace permits ({max}); delete a Service there that needs none, or \
          have it raised"
     )]
     NamespaceFull {
         /// The namespace.
         namespace: String,
-        /// The pool.
-        pool: String,
+        /// The L2Network.
+        network: String,
         /// How many it may have.
         max: u32,
     },

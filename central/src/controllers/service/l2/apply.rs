@@ -96,23 +96,23 @@ impl L2Services {
     fn nobody_announces(&self, service: &ServiceView) -> Option<String> {
         let held = self.allocations.held(&service.key)?;
         let all = self.context.nodes.all();
-        let mut staying = all.iter().filter(|(_, node)| !node.is_going()).peekable();
-        let is_any = staying.peek().is_some();
-        if is_any && self.allocations.includes_excluded(&held.pool) {
-            return None;
-        }
-        if staying.any(|(_, node)| !node.is_excluded()) {
+        let staying: Vec<_> = all.iter().filter(|(_, node)| !node.is_going()).collect();
+        let includes_excluded = self.allocations.includes_excluded(&held.network);
+        if staying
+            .iter()
+            .any(|(_, node)| includes_excluded || !node.is_excluded())
+        {
             return None;
         }
         let note = "There are no available nodes for LoadBalancer";
-        if !is_any {
+        if staying.is_empty() {
             return Some(note.to_owned());
         }
         Some(format!(
             "{note}: all have the label {}, as kubeadm sets it on the control plane; take it off where Nodes are to \
              announce addresses, or set spec.includeExcludedNodes of the L2Network {}",
             labels::EXCLUDE_FROM_LOAD_BALANCERS,
-            held.pool
+            held.network
         ))
     }
 

@@ -59,7 +59,7 @@ pub(super) fn recorded(service: &ServiceView) -> Option<Held> {
         return None;
     }
     Some(Held {
-        pool: service.allocated_network.clone()?,
+        network: service.allocated_network.clone()?,
         addresses,
     })
 }

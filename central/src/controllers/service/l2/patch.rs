@@ -27,7 +27,7 @@ fn write(service: &ServiceView, held: &Held) -> Vec<Value> {
         operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
     }
     for (key, value) in [
-        (annotations::ALLOCATED_NETWORK, held.pool.clone()),
+        (annotations::ALLOCATED_NETWORK, held.network.clone()),
         (annotations::ALLOCATED_ADDRESSES, texts.join(",")),
     ] {
         operations.push(json!({"op": "add", "path": annotation_path(key), "value": value}));

@@ -29,7 +29,7 @@ impl fmt::Display for ServiceStep {
             Self::AddFinalizer => f.write_str("put the finalizer on"),
             Self::WriteStatus { held, .. } => {
                 let all: Vec<_> = held.addresses.iter().map(ToString::to_string).collect();
-                write!(f, "give it {} of {}", all.join(" and "), held.pool)
+                write!(f, "give it {} of {}", all.join(" and "), held.network)
             }
             Self::Release => f.write_str("take its addresses back and the finalizer off"),
         }
@@ -103,7 +103,7 @@ mod tests {
 
     fn held() -> Held {
         Held {
-            pool: "lan".into(),
+            network: "lan".into(),
             addresses: vec!["192.0.2.1".parse().unwrap()],
         }
     }

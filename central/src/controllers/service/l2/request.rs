@@ -24,7 +24,7 @@ pub(super) fn request(service: &ServiceView) -> Result<Request, InvalidRequest> 
             .collect(),
     };
     let addresses = addresses(service, &families, &mut faults);
-    let pool = match service.network_request.as_deref() {
+    let network = match service.network_request.as_deref() {
         Some(name) if !is_object_name(name) => {
             faults.push(format!(
                 "annotation {}: {name:?} is no name of an L2Network; kubectl get l2networks lists \
@@ -35,15 +35,14 @@ pub(super) fn request(service: &ServiceView) -> Result<Request, InvalidRequest> 
         }
         name => name.map(ToOwned::to_owned),
     };
-    let label = service.pool_request.as_deref().map(str::trim);
-    let label = label.map(ToOwned::to_owned);
+    let pool = service.pool_request.as_deref().map(str::trim);
     let all_families = families.len() < 2 || service.requires_dual_stack;
     if faults.is_empty() {
         Ok(Request {
             families,
             all_families,
-            pool,
-            label,
+            network,
+            pool: pool.map(ToOwned::to_owned),
             addresses,
             labels: service.labels.clone(),
             ..Request::default()

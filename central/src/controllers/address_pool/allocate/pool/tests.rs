@@ -37,7 +37,7 @@ fn request() -> Request {
 
 fn from_pool(name: &str) -> Request {
     Request {
-        label: Some(name.to_owned()),
+        pool: Some(name.to_owned()),
         ..request()
     }
 }
@@ -110,15 +110,15 @@ fn pool_alone_on_request_says_so() {
         {"name": "six", "ranges": ["2001:db8::10/127"], "allocation": "OnRequest"},
     ]));
     let wanted = Request {
-        pool: Some("lan".to_owned()),
+        network: Some("lan".to_owned()),
         ..request()
     };
     ask(&all, "a", &wanted).unwrap();
-    let labelled = Request {
+    let other_family = Request {
         families: vec![Family::V6],
         ..request()
     };
-    let told = ask(&all, "b", &labelled).unwrap_err().to_string();
+    let told = ask(&all, "b", &other_family).unwrap_err().to_string();
     assert!(told.contains("no free IPv6 address"), "{told}");
     let six = Request {
         families: vec![Family::V6],
@@ -145,7 +145,7 @@ fn pool_for_labelled_services_is_given_to_them_alone() {
     }
     // A record is no way around it.
     let wish = Held {
-        pool: "lan".to_owned(),
+        network: "lan".to_owned(),
         addresses: at("192.0.2.11").addresses,
     };
     let key = ObjectKey::new("default", "other");
