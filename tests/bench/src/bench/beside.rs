@@ -45,6 +45,20 @@ impl Report {
         self.rows.iter().filter(missed).collect()
     }
 
+    /// Prints it, for a bench in small, where neither times nor memory say anything.
+    ///
+    /// # Panics
+    /// If a count is missed, or one of these rows was not measured.
+    pub fn assert_counts(&self, measured: &[&str]) {
+        println!("{self}");
+        let missed = self.missed_counts();
+        assert!(missed.is_empty(), "{missed:#?}");
+        for name in measured {
+            let mut rows = self.rows().iter();
+            assert!(rows.any(|row| row.name == *name), "{name} is not measured");
+        }
+    }
+
     pub(crate) fn add(&mut self, row: Row) {
         self.rows.push(row);
     }
