@@ -80,9 +80,18 @@ impl AnnounceCluster {
 
     /// [`Self::start`] with another L2Network, of the same name.
     pub async fn start_on(network: Network, daemon_flags: &[&str]) -> Self {
+        Self::start_with(network, &[], daemon_flags).await
+    }
+
+    /// [`Self::start_on`] as the chart does without a cloud.
+    pub async fn start_without_cloud(network: Network) -> Self {
+        Self::start_with(network, &["--cloud-provider=none"], &["--report=false"]).await
+    }
+
+    async fn start_with(network: Network, central_flags: &[&str], daemon_flags: &[&str]) -> Self {
         let cluster = NetlabCluster::start(&NODES).await.unwrap();
         let kubelets = cluster.register().await.unwrap();
-        let central = cluster.start_central(&[]).await.unwrap();
+        let central = cluster.start_central(central_flags).await.unwrap();
         let mut specs = BTreeMap::new();
         let mut daemons = BTreeMap::new();
         for node in &cluster.nodes {

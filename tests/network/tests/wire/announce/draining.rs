@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use mooring_test_cluster::shipped::{CENTRAL_USER, NODE_USER};
 use mooring_test_netlab::netlab::in_netlab;
 use mooring_test_netlab::netlab_cluster::Network;
 use mooring_test_support::wait::eventually;
@@ -81,12 +82,12 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
     });
 }
 
-/// As on a cluster that kubeadm has made of control plane Nodes alone.
+/// As on a cluster that kubeadm has made of control plane Nodes alone, with the chart's default: no cloud.
 #[test]
 fn nodes_that_are_all_excluded_speak_where_the_network_says_so() {
     in_netlab(async || {
         let network = Network::of_the_bridge().with_excluded_nodes();
-        let cluster = AnnounceCluster::start_on(network, &[]).await;
+        let cluster = AnnounceCluster::start_without_cloud(network).await;
         for node in NODES {
             let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
             cluster.label_node(node, excluded).await;
@@ -103,6 +104,12 @@ fn nodes_that_are_all_excluded_speak_where_the_network_says_so() {
             .annotate_node(&speaker, json!({"mooring.dev/maintenance": ""}))
             .await;
         cluster.answered_by_another(web.v4, &speaker, drained).await;
+        let log = cluster.netlab.audit_settled().await;
+        for user in [CENTRAL_USER, NODE_USER] {
+            let written = log.writes_by(user).of("nodes");
+            let written = written.filter(|record| !record.uri.contains("dryRun=All"));
+            assert!(written.is_empty(), "{user}: {}", written.summary());
+        }
         cluster.netlab.assert_nothing_refused().await;
     });
 }
