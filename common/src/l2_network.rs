@@ -97,6 +97,11 @@ pub struct L2NetworkSpec {
     /// Node has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_mode: Option<AddressMode>,
+    /// Whether an address is asked for on the segment before its first use, so that one that another host has
+    /// is left to that. Absent: it is. `false`: for segments on which a router or switch answers for every
+    /// address, as with private VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_addresses: Option<bool>,
     /// Which namespaces may have addresses of it, by their labels. Absent: all. A Service keeps what
     /// it has when its namespace is no longer selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,7 +307,7 @@ pub struct SegmentNode {
     #[serde(default, skip_serializing_if = "is_false")]
     pub witness: bool,
     /// What else is to be known of it, each in one word: `HeartbeatsUnsigned`, `SegmentFiltered`,
-    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`.
+    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`, `AddressConflict`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
     pub notices: Vec<String>,
@@ -369,6 +374,8 @@ pub struct Segment {
     pub on_quorum_loss: QuorumLoss,
     /// How a Node has the addresses that it speaks for.
     pub address_mode: AddressMode,
+    /// Whether an address is asked for before its first use.
+    pub probes_addresses: bool,
     /// Which namespaces may have addresses of it; `None`: all.
     pub allowed_namespaces: Option<kube::core::Selector>,
     /// How many of its addresses one namespace may have.
@@ -491,6 +498,7 @@ impl TryFrom<&L2Network> for Segment {
                 includes_excluded: spec.include_excluded_nodes,
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
                 address_mode: spec.address_mode.unwrap_or_default(),
+                probes_addresses: spec.probe_addresses.unwrap_or(true),
                 allowed_namespaces,
                 max_addresses_per_namespace: spec.max_addresses_per_namespace,
             })

@@ -367,7 +367,8 @@ pub mod reasons {
     /// Service, Warning: its status has an address that the daemons do not announce, and why. By the
     /// daemon of the first voter.
     pub const ADDRESS_REFUSED: &str = "AddressRefused";
-    /// Service, Warning: a machine that is none of ours answers for one of its addresses.
+    /// Service, Warning: a machine that is none of ours answers for one of its addresses, or did so before any
+    /// Node announced it.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
     /// Service, Warning: Nodes that are to carry its traffic have no machine in the cloud of its load
     /// balancer.
@@ -488,6 +489,8 @@ pub mod speaking_reasons {
 /// What else a Node says of itself on a segment: `status.nodes[].notices` of an L2Network. Written by
 /// the node daemons, read by central, which makes conditions of them.
 pub mod segment_notices {
+    /// Other stations have addresses that are to be announced: they are left to those.
+    pub const ADDRESS_CONFLICT: &str = "AddressConflict";
     /// Its daemon has no key to sign heartbeats with: it is silent, or permitted to go without.
     pub const HEARTBEATS_UNSIGNED: &str = "HeartbeatsUnsigned";
     /// It hears nobody on the segment itself, although others live.

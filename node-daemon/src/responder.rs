@@ -96,6 +96,8 @@ pub struct DesiredSegment {
     /// Addresses are put on the interface, and the kernel answers for them: no question is answered
     /// here.
     pub kernel_answers: bool,
+    /// An address that nobody is known to have spoken for is asked for before it is claimed.
+    pub probes_addresses: bool,
 }
 
 impl Default for DesiredSegment {
@@ -118,6 +120,7 @@ impl Default for DesiredSegment {
             zone: 0,
             survive_via_api: true,
             kernel_answers: false,
+            probes_addresses: true,
         }
     }
 }
@@ -156,6 +159,13 @@ pub enum Report {
         address: IpAddr,
         /// Where it is said to be.
         mac: Mac,
+    },
+    /// Another station has an address that nobody here speaks for, so that it is left to that.
+    Occupied {
+        /// Which.
+        address: IpAddr,
+        /// Where it is; `None`: nobody has it any more.
+        mac: Option<Mac>,
     },
     /// A router of a segment with [`DesiredSegment::tells_routers`] was heard.
     Router {

@@ -219,6 +219,7 @@ pub fn desired(
                 zone,
                 survive_via_api: segment.on_quorum_loss == QuorumLoss::SurviveViaApi,
                 kernel_answers: segment.address_mode == AddressMode::Kernel,
+                probes_addresses: segment.probes_addresses,
                 addresses,
             };
             Some((name.clone(), Arc::new(desired)))

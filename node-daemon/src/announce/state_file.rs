@@ -59,6 +59,13 @@ struct Known {
     survive_via_api: bool,
     #[serde(default)]
     kernel_answers: bool,
+    #[serde(default = "by_default")]
+    probes_addresses: bool,
+}
+
+/// What the files of earlier versions do not say.
+const fn by_default() -> bool {
+    true
 }
 
 impl State {
@@ -89,6 +96,7 @@ impl State {
                 zone: desired.zone,
                 survive_via_api: desired.survive_via_api,
                 kernel_answers: desired.kernel_answers,
+                probes_addresses: desired.probes_addresses,
             };
             Some((name.clone(), known))
         });
@@ -137,6 +145,7 @@ impl State {
                 zone: known.zone,
                 survive_via_api: known.survive_via_api,
                 kernel_answers: known.kernel_answers,
+                probes_addresses: known.probes_addresses,
             }
         };
         self.segments

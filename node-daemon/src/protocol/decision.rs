@@ -116,6 +116,20 @@ pub enum Decision {
         /// Whom.
         stations: BTreeSet<Mac>,
     },
+    /// Ask everybody on the segment for the address of a key, without claiming it, and tell
+    /// [`super::Machine::address_answered`] when somebody answers.
+    ProbeSegment {
+        /// Which.
+        key: Key,
+    },
+    /// A station that speaks for no member answers for the address of a key that is not spoken for here, so
+    /// that it is left to that.
+    Conflict {
+        /// Which.
+        key: Key,
+        /// Who; `None`: nobody any more.
+        station: Option<Mac>,
+    },
     /// Ask for the gateways by ARP or NS, and tell [`super::Machine::gateway_answered`].
     ProbeGateway,
     /// Something happened that is counted and logged.

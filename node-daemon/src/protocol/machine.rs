@@ -13,6 +13,7 @@ mod joining;
 mod link_monitor;
 mod peers;
 mod placement;
+mod probing;
 mod proposals;
 mod quiet;
 mod rebalance;
@@ -40,6 +41,7 @@ use self::held_keys::HeldKeys;
 use self::joining::Membership;
 use self::link_monitor::LinkMonitor;
 use self::peers::Peer;
+use self::probing::Probing;
 use self::quiet::FormerSpeakers;
 use self::receiving::Admission;
 use self::sending::HeartbeatTimer;
@@ -119,6 +121,8 @@ pub struct Machine {
     #[serde(rename = "senses")]
     link_monitor: LinkMonitor,
     survivors: Survivors,
+    #[serde(default)]
+    probing: Probing,
     #[serde(rename = "beat")]
     heartbeat_timer: HeartbeatTimer,
     /// When somebody may have been silent for too long.
@@ -169,6 +173,7 @@ impl Machine {
             quiet: FormerSpeakers::new(),
             link_monitor: LinkMonitor::new(now),
             survivors: Survivors::new(),
+            probing: Probing::default(),
             heartbeat_timer: HeartbeatTimer::new(now),
             silence_check: Moment::NEVER,
             transmits: VecDeque::new(),
@@ -282,6 +287,12 @@ impl Machine {
         self.parameters.survive_via_api = survive;
     }
 
+    /// Whether an address is asked for before its first use, from now on.
+    pub const fn set_probe_addresses(&mut self, probe: bool) {
+        self.parameters.probe_addresses = probe;
+        self.claims.replan = true;
+    }
+
     /// Takes in the answer to a [`Decision::Ask`], and when it was asked.
     pub fn api_answered(&mut self, answer: ApiAnswer, asked: Moment, now: Moment) {
         self.advance(now);
@@ -333,6 +344,7 @@ impl Machine {
         self.tick_quiet();
         self.tick_voter_sets();
         self.tick_survivors();
+        self.tick_probing();
         self.settle();
     }
 
@@ -343,7 +355,7 @@ impl Machine {
     }
 
     /// When each part wants to be called.
-    fn deadlines(&self) -> [Moment; 12] {
+    fn deadlines(&self) -> [Moment; 13] {
         let lapse = if self.held_keys.speaks() {
             self.speaking_lease.end().unwrap_or(Moment::NEVER)
         } else {
@@ -362,6 +374,7 @@ impl Machine {
             self.voter_sets.due,
             self.link_monitor.due,
             self.survivors.due,
+            self.probing.due,
         ]
     }
 

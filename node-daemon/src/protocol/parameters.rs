@@ -26,6 +26,9 @@ pub struct Parameters {
     pub echoes: usize,
     /// Whether survivors of a lost majority go on once the API server shows them to be alone.
     pub survive_via_api: bool,
+    /// Whether an address that nobody is known to have spoken for is asked for before it is claimed.
+    #[serde(default = "asks_first")]
+    pub probe_addresses: bool,
     /// The rules in force.
     #[cfg(feature = "simulator")]
     #[serde(default)]
@@ -34,6 +37,10 @@ pub struct Parameters {
 
 const fn most_echoes() -> usize {
     Heartbeat::MOST_ECHOES
+}
+
+const fn asks_first() -> bool {
+    true
 }
 
 impl Default for Parameters {
@@ -45,6 +52,7 @@ impl Default for Parameters {
             suspicion: Duration::from_millis(250),
             echoes: most_echoes(),
             survive_via_api: true,
+            probe_addresses: true,
             #[cfg(feature = "simulator")]
             rules: Rules::default(),
         }

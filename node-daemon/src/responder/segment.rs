@@ -149,6 +149,9 @@ impl Segment {
             segment.machine = Machine::inherit(state.machine, now);
         }
         segment.machine.set_survive_via_api(desired.survive_via_api);
+        segment
+            .machine
+            .set_probe_addresses(desired.probes_addresses);
         segment.machine.set_view(desired.view.clone(), now);
         segment.update_local(shared, now);
         segment.settle(shared, now);
@@ -180,6 +183,7 @@ impl Segment {
             self.machine.set_view(desired.view.clone(), now);
         }
         self.machine.set_survive_via_api(desired.survive_via_api);
+        self.machine.set_probe_addresses(desired.probes_addresses);
         self.has_ended &= desired.ending;
         self.update_local(shared, now);
         self.settle(shared, now);

@@ -202,18 +202,24 @@ pub fn prime(own: Mac, address: IpAddr, router: IpAddr) -> Option<Vec<u8>> {
 }
 
 /// Asks for an address and claims nothing: from an address of our own, or for IPv4 from none
-/// (RFC 5227 section 1.1, an ARP probe). `None` if that cannot be asked.
+/// (RFC 5227 section 1.1, an ARP probe), as for IPv6 (RFC 4862 section 5.4.2, duplicate address detection).
+/// `None` if source and target are not of one family.
 #[must_use]
 pub fn probe(own: Mac, source: Option<IpAddr>, target: IpAddr) -> Option<Vec<u8>> {
     match (source, target) {
         (None, IpAddr::V4(_)) => prime(own, Ipv4Addr::UNSPECIFIED.into(), target),
-        (source, _) => prime(own, source?, target),
+        (None, IpAddr::V6(target)) => Some(detect_duplicate(
+            own,
+            group_mac(solicited_node(target)),
+            target,
+        )),
+        (Some(source), _) => prime(own, source, target),
     }
 }
 
 /// Asks one station, and no other, for an address, and claims nothing, as [`probe`] does. A fabric may
 /// answer what is sent to all for a station that it has once seen (RFC 7432 section 10), dead or not.
-/// `None` if that cannot be asked.
+/// `None` if source and target are not of one family.
 #[must_use]
 pub fn probe_station(
     own: Mac,
@@ -234,7 +240,8 @@ pub fn probe_station(
             (source, target),
             solicitation(own, target),
         )),
-        _ => None,
+        (None, IpAddr::V6(target)) => Some(detect_duplicate(own, station, target)),
+        (Some(_), _) => None,
     }
 }
 
@@ -316,6 +323,16 @@ fn solicit(own: Mac, address: Ipv6Addr, neighbour: Ipv6Addr) -> Vec<u8> {
         (address, group),
         solicitation(own, neighbour),
     )
+}
+
+/// Asks from no address, so that nobody learns one, and states no MAC (RFC 4861 section 4.3).
+fn detect_duplicate(own: Mac, to: Mac, target: Ipv6Addr) -> Vec<u8> {
+    let message = NdiscRepr::NeighborSolicit {
+        target_addr: target,
+        lladdr: None,
+    };
+    let group = solicited_node(target);
+    ndp(own, to, (Ipv6Addr::UNSPECIFIED, group), message)
 }
 
 fn solicitation(own: Mac, neighbour: Ipv6Addr) -> NdiscRepr<'static> {

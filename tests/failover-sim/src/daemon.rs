@@ -479,6 +479,7 @@ impl Daemon {
                     QuorumLoss::Silent
                 },
                 address_mode: AddressMode::default(),
+                probes_addresses: true,
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,
             }),

@@ -1,6 +1,6 @@
 //! Reports to people: Events, metrics, the log. And keeps the status of each segment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub(super) struct EventReporter<E> {
     begun: BTreeMap<String, Vec<Change>>,
     /// What Services claim and is not announced.
     refused: RefusedAddresses,
+    /// The addresses of a segment that are left to other stations.
+    occupied: BTreeSet<(String, IpAddr)>,
 }
 
 /// The members of a segment.
@@ -71,6 +73,7 @@ impl<E: EventSink> EventReporter<E> {
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
             refused: RefusedAddresses::new(),
+            occupied: BTreeSet::new(),
         }
     }
 
@@ -142,9 +145,11 @@ impl<E: EventSink> EventReporter<E> {
             let lost = silent.is_some_and(|since| now.duration_since(since) >= QUORUM_LOST_AFTER);
             let filtered = own.is_some_and(|own| own.flags.segment_filtered);
             let refused = self.refused.keys().any(|(of, _)| of == segment);
+            let occupied = self.occupied.iter().any(|(of, _)| of == segment);
             let begun_anew = members.begun_anew;
             let lately = begun_anew.is_some_and(|at| now.duration_since(at) < BEGUN_ANEW_LASTS);
             let notices: Vec<&'static str> = [
+                (occupied, segment_notices::ADDRESS_CONFLICT),
                 (refused, segment_notices::ADDRESS_REFUSED),
                 (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
                 (lost, segment_notices::QUORUM_LOST),
@@ -220,6 +225,7 @@ impl<E: EventSink> EventReporter<E> {
     pub(super) fn closed(&mut self, segment: &str) {
         self.members.remove(segment);
         self.begun.remove(segment);
+        self.occupied.retain(|(of, _)| of != segment);
         for address in self
             .status
             .remove(segment)
@@ -236,6 +242,9 @@ impl<E: EventSink> EventReporter<E> {
 
     /// One Event for each Service, with all its addresses that this node has begun to announce.
     pub(super) fn report_begun(&mut self, snapshot: &Snapshot, assignment: &Assignment) {
+        // What no Service has any more is nobody's to ask about.
+        self.occupied
+            .retain(|(segment, address)| assignment.get(segment, *address).is_some());
         for (segment, changes) in std::mem::take(&mut self.begun) {
             let mut by_service: BTreeMap<&ObjectKey, Vec<&Change>> = BTreeMap::new();
             for change in &changes {
@@ -263,19 +272,52 @@ impl<E: EventSink> EventReporter<E> {
         (address, mac): (IpAddr, Mac),
     ) {
         tracing::warn!(segment, %address, %mac, "a foreign station claims an address");
-        let labels = AddressLabels::new(segment, address);
-        self.metrics.conflicts.get_or_create(&labels).inc();
-        let Some(assigned) = assignment.get(segment, address) else {
+        let note = format!(
+            "A station with the MAC address {mac} on L2Network {segment} claims {address}, \
+             which belongs to this Service. Find it and give it another address, or take \
+             {address} out of the ranges of the L2Network."
+        );
+        self.report_conflict(snapshot, assignment, (segment, address), &note);
+    }
+
+    /// Another station has an address before anybody here has spoken for it, or (`None`) has it no more: an
+    /// Event for each Service that is to have it.
+    pub(super) fn occupied(
+        &mut self,
+        snapshot: &Snapshot,
+        assignment: &Assignment,
+        segment: &str,
+        (address, mac): (IpAddr, Option<Mac>),
+    ) {
+        let Some(mac) = mac else {
+            tracing::info!(segment, %address, "nobody else has this address any more");
+            self.occupied.remove(&(segment.to_owned(), address));
             return;
         };
-        for key in &assigned.services {
-            let note = format!(
-                "A station with the MAC address {mac} on L2Network {segment} claims {address}, \
-                 which belongs to this Service. Find it and give it another address, or take \
-                 {address} out of the ranges of the L2Network."
-            );
+        tracing::warn!(segment, %address, %mac, "another station has an address: it is left to that");
+        self.occupied.insert((segment.to_owned(), address));
+        let note = format!(
+            "Another station, with the MAC address {mac}, answers for {address} on L2Network {segment}. No Node \
+             announces the address for this Service until that station has given it up. Remove what else \
+             announces it (another load balancer implementation; kube-proxy in IPVS mode without strictARP), \
+             or take {address} out of the ranges of the L2Network."
+        );
+        self.report_conflict(snapshot, assignment, (segment, address), &note);
+    }
+
+    fn report_conflict(
+        &self,
+        snapshot: &Snapshot,
+        assignment: &Assignment,
+        (segment, address): (&str, IpAddr),
+        note: &str,
+    ) {
+        let labels = AddressLabels::new(segment, address);
+        self.metrics.conflicts.get_or_create(&labels).inc();
+        let assigned = assignment.get(segment, address);
+        for key in assigned.into_iter().flat_map(|assigned| &assigned.services) {
             let reason = reasons::ADDRESS_CONFLICT;
-            self.report_service(snapshot, key, EventKind::Warning, reason, note);
+            self.report_service(snapshot, key, EventKind::Warning, reason, note.to_owned());
         }
     }
 

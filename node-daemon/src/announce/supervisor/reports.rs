@@ -45,6 +45,12 @@ impl<E: EventSink> SupervisorState<E> {
                 self.reporter
                     .conflict(&snapshot, &self.assignment, segment, claim);
             }
+            Report::Occupied { address, mac } => {
+                let snapshot = self.context.snapshot.load();
+                let found = (address, mac);
+                self.reporter
+                    .occupied(&snapshot, &self.assignment, segment, found);
+            }
             Report::Router { address, mac } => {
                 let desired = self.running.get(segment);
                 if let Some(link) = desired.and_then(|desired| desired.attachment.as_ref()) {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Machine;
 use super::attempts::Attempt;
 use super::placement;
+use super::probing::PROBING;
 use crate::protocol::message::{Incarnation, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::Wanted;
@@ -233,6 +234,7 @@ impl Machine {
         let anchors = self.anchors(&groups, &self.eligible());
         let mut free = BTreeMap::new();
         let mut wanted_now = Vec::new();
+        let mut unknown = Vec::new();
         let mut due: Option<Moment> = None;
         for (key, wanted) in keys {
             let candidates = &wanted.candidates;
@@ -271,11 +273,20 @@ impl Machine {
                 // The first claims ahead; until then nobody is late.
                 at = at.max(*ends);
             }
+            let probes = self.parameters.probe_addresses
+                && self.probing.is_needed(key)
+                && !self.membership.lost.contains_key(&key);
+            if probes && rank > 0 {
+                // The first asks ahead on the wire.
+                at = at + PROBING;
+            }
             at = at + RANK_DELAY * rank;
             if let Some((retry, _)) = claims.retry.get(&key) {
                 at = at.max(*retry);
             }
-            if at <= now {
+            if at <= now && probes && !self.probing.found_free(key, now) {
+                unknown.push((key, rank == 0));
+            } else if at <= now {
                 wanted_now.push(key);
             } else {
                 due = Some(due.map_or(at, |due| due.min(at)));
@@ -283,6 +294,9 @@ impl Machine {
         }
         self.claims.free = free;
         self.claims.plan_due = due;
+        for (key, favoured) in unknown {
+            self.probing.ask(key, favoured, now);
+        }
         wanted_now
     }
 

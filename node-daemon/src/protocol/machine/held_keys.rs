@@ -182,6 +182,7 @@ impl Machine {
             speaking: false,
         };
         self.held_keys.add(key, holding);
+        self.probing.was_taken(key, self.now);
         self.weigh_soon();
     }
 
@@ -198,5 +199,6 @@ impl Machine {
             self.release(key, None, Cause::Withdrawn);
         }
         self.quiet.keep_only(&view.keys);
+        self.probing.replace(self.view.as_ref(), view, self.now);
     }
 }

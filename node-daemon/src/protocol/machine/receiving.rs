@@ -327,6 +327,7 @@ impl Machine {
         // Whoever takes it next takes it over from that node: the neighbours may have been told.
         self.membership.lost.remove(&key);
         self.survivors.was_taken(key);
+        self.probing.was_taken(key, self.now);
         self.claims.was_taken(key);
     }
 

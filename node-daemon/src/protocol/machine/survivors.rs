@@ -119,7 +119,8 @@ impl Machine {
         }
     }
 
-    /// A station says that the address of a key is at it; whether that keeps this member from it.
+    /// A station says that the address of a key is at it; whether it is a member that is not heard, so that
+    /// the key is left to it.
     pub fn address_answered(&mut self, key: Key, station: Mac, now: Moment) -> bool {
         self.advance(now);
         let counts = self.survivors.doubt(key) && self.silent_stations().contains(&station);
@@ -128,6 +129,7 @@ impl Machine {
             let asked = Asked { next, times: 0 };
             self.survivors.open.insert(key, asked);
         }
+        self.note_other_host(key, station);
         self.settle();
         counts
     }

@@ -6,6 +6,7 @@ mod failover;
 mod grouping;
 mod many;
 mod moves;
+mod probing;
 mod quorum;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +80,10 @@ struct World {
     /// Nodes that cannot reach the gateway.
     gateway_down: BTreeSet<u64>,
     keys: BTreeMap<Key, Wanted>,
+    /// What has the addresses of keys beside the machines, and answers for them.
+    others: BTreeMap<Key, Mac>,
+    /// What the fabric answers broadcasts with, for stations that are dead.
+    fabric: BTreeMap<Key, Mac>,
     /// Nodes that see no change of the API objects.
     blind: BTreeSet<u64>,
     parameters: Parameters,
@@ -114,6 +119,8 @@ impl World {
                 .map(|key| Key(mix(key)))
                 .map(|key| (key, Wanted::alone(key, Candidates::All)))
                 .collect(),
+            others: BTreeMap::new(),
+            fabric: BTreeMap::new(),
             blind: BTreeSet::new(),
             parameters: Parameters::default(),
             incarnations: 0,
@@ -309,14 +316,14 @@ impl World {
                 }
             }
             Decision::ProbeAddress { key, stations } => {
-                let others: Vec<u64> = self.hosts.keys().copied().collect();
-                for other in others {
-                    let mac = contact(other).mac.unwrap();
-                    let speaks = self.hosts[&other].machine.permits(*key, self.now);
-                    if speaks && stations.contains(&mac) {
-                        self.later(node, DELAY * 2, Event::Address(*key, mac));
-                    }
-                }
+                self.ask_stations(node, *key, |mac| stations.contains(mac));
+                let alive = self.others.get(key).copied();
+                self.answer_from(node, *key, alive.filter(|mac| stations.contains(mac)));
+            }
+            Decision::ProbeSegment { key } => {
+                self.ask_stations(node, *key, |_| true);
+                let known = self.others.get(key).or_else(|| self.fabric.get(key));
+                self.answer_from(node, *key, known.copied());
             }
             Decision::ProbeGateway => {
                 if !self.gateway_down.contains(&node) {
@@ -331,7 +338,25 @@ impl World {
                 let asked = self.now;
                 self.later(node, API_DELAY, Event::Api(answer, asked));
             }
-            Decision::Burst { .. } | Decision::Note(_) => {}
+            Decision::Burst { .. } | Decision::Conflict { .. } | Decision::Note(_) => {}
+        }
+    }
+
+    /// A station answers. What runs on the node that asks does not hear its questions.
+    fn answer_from(&mut self, node: u64, key: Key, station: Option<Mac>) {
+        if let Some(mac) = station.filter(|mac| contact(node).mac != Some(*mac)) {
+            self.later(node, DELAY * 2, Event::Address(key, mac));
+        }
+    }
+
+    /// Members that speak for the key answer a question about it.
+    fn ask_stations(&mut self, node: u64, key: Key, whom: impl Fn(&Mac) -> bool) {
+        let others: Vec<u64> = self.hosts.keys().copied().collect();
+        for other in others {
+            let mac = contact(other).mac.unwrap();
+            if self.hosts[&other].machine.permits(key, self.now) && whom(&mac) {
+                self.later(node, DELAY * 2, Event::Address(key, mac));
+            }
         }
     }
 

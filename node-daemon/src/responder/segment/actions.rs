@@ -92,6 +92,20 @@ impl Segment {
                     self.probe_stations(*address.0, stations.iter().copied());
                 }
             }
+            Decision::ProbeSegment { key } => {
+                let desired = Arc::clone(&self.desired);
+                for address in desired.addresses.get(&key).into_iter().flatten() {
+                    let source = self.own_address(|own| own.is_ipv6() && address.0.is_ipv6());
+                    self.probe(source, *address.0);
+                }
+            }
+            Decision::Conflict { key, station } => {
+                let desired = Arc::clone(&self.desired);
+                for address in desired.addresses.get(&key).into_iter().flatten() {
+                    let (address, mac) = (*address.0, station);
+                    self.report(shared, Report::Occupied { address, mac });
+                }
+            }
             Decision::ProbeGateway => {
                 let asked = *self.gateway_asked.get_or_insert(now);
                 if now.since(asked) >= GATEWAY_TIMEOUT {

@@ -180,7 +180,14 @@ fn unicast_question_reaches_one_station() {
         assert_eq!((question.target, question.asker_mac), (target, OWN));
         assert!(answer(station, &question).is_some());
     }
-    assert_eq!(probe_station(OWN, None, ip("2001:db8::1"), station), None);
+    let group = bytes(NS_DAD);
+    let asked = probe_station(OWN, None, ip("2001:db8::10"), station).unwrap();
+    assert_eq!(asked[..6], [2, 0, 0, 0, 0, 0x77]);
+    assert_eq!(asked[6..], group[6..]);
+    assert_eq!(
+        probe_station(OWN, Some(ip("192.0.2.1")), ip("2001:db8::1"), station),
+        None
+    );
 }
 
 #[test]
@@ -199,7 +206,8 @@ fn question_without_address_claims_nothing() {
     let asked = probe(OWN, Some(ip("192.0.2.1")), target).unwrap();
     assert_eq!(asked, prime(OWN, ip("192.0.2.1"), target).unwrap());
     // RFC 4861 section 4.3: who asks from no address does not state its MAC, and is answered to all.
-    assert_eq!(probe(OWN, None, ip("2001:db8::1")), None);
+    let asked = probe(OWN, None, ip("2001:db8::10"));
+    assert_eq!(asked.unwrap(), bytes(NS_DAD));
     assert_eq!(probe(OWN, Some(target), ip("2001:db8::1")), None);
 }
 

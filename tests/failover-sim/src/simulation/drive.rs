@@ -1,6 +1,5 @@
 //! Driving machines: telling them things, and doing what they want done.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mooring_node::protocol::mac::Mac;
@@ -153,7 +152,10 @@ impl<E: Engine> Simulation<E> {
     fn decide(&mut self, node: usize, process: &mut Process<E>, decision: Decision) {
         if !matches!(
             decision,
-            Decision::ProbeKernel { .. } | Decision::ProbeAddress { .. } | Decision::ProbeGateway
+            Decision::ProbeKernel { .. }
+                | Decision::ProbeAddress { .. }
+                | Decision::ProbeSegment { .. }
+                | Decision::ProbeGateway
         ) {
             self.say(|| format!("n{} => {decision:?}", node + 1));
         }
@@ -185,8 +187,10 @@ impl<E: Engine> Simulation<E> {
             Decision::Ask(request) => self.ask(node, process.run, None, request),
             Decision::ProbeKernel { node: other, .. } => self.probe(node, process.run, other),
             Decision::ProbeAddress { key, stations } => {
-                self.ask_stations(node, process.run, key, &stations);
+                self.ask_stations(node, process.run, key, |mac| stations.contains(mac));
             }
+            Decision::ProbeSegment { key } => self.ask_stations(node, process.run, key, |_| true),
+            Decision::Conflict { .. } => {}
             Decision::ProbeGateway => {
                 if self.shape.gateway && self.network.gateway_answers(node) {
                     let at = self.now + self.chance.u64(200 * MICROSECOND..2 * MILLISECOND);
@@ -324,13 +328,13 @@ impl<E: Engine> Simulation<E> {
     }
 
     /// Who speaks for the address answers.
-    fn ask_stations(&mut self, node: usize, run: u32, key: Key, stations: &BTreeSet<Mac>) {
+    fn ask_stations(&mut self, node: usize, run: u32, key: Key, whom: impl Fn(&Mac) -> bool) {
         let Some(spot) = self.number_of(key) else {
             return;
         };
         for asked in 0..self.nodes.len() {
             let station = self.nodes[asked].contact.mac;
-            let Some(station) = station.filter(|mac| stations.contains(mac)) else {
+            let Some(station) = station.filter(&whom) else {
                 continue;
             };
             if self.daemon_answers(node, asked, spot) {

@@ -9,6 +9,7 @@ mod kernel;
 mod keyless;
 mod memory;
 mod notices;
+mod occupied;
 mod outage;
 mod sound;
 mod upgrade;

@@ -72,7 +72,7 @@ fn new_key_joins_its_group() {
         // Its place would be elsewhere by now, but it stays.
         world.group(name, &[0, 1]);
         world.change_view();
-        world.run(ms(50));
+        world.run(ms(650));
         world.expect_together(1);
     }
 }
