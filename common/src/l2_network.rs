@@ -106,6 +106,11 @@ pub struct L2NetworkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_addresses_per_namespace: Option<u32>,
+    /// Whether Services of different namespaces may share an address by the same key, in the annotation
+    /// `mooring.dev/allow-shared-ip`. Whoever may write Services in one of them can then disturb those of the
+    /// others that have this key. Absent: only Services of one namespace share.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub share_across_namespaces: bool,
 }
 
 /// A part of a segment's addresses, with rules of its own.
@@ -373,6 +378,8 @@ pub struct Segment {
     pub allowed_namespaces: Option<kube::core::Selector>,
     /// How many of its addresses one namespace may have.
     pub max_addresses_per_namespace: Option<u32>,
+    /// Whether Services of different namespaces may share an address.
+    pub shares_across_namespaces: bool,
 }
 
 /// A part of a segment's addresses.
@@ -493,6 +500,7 @@ impl TryFrom<&L2Network> for Segment {
                 address_mode: spec.address_mode.unwrap_or_default(),
                 allowed_namespaces,
                 max_addresses_per_namespace: spec.max_addresses_per_namespace,
+                shares_across_namespaces: spec.share_across_namespaces,
             })
         } else {
             Err(InvalidL2Network { name, faults })

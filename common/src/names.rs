@@ -95,6 +95,28 @@ pub mod annotations {
     /// Written by a person on a Service: the addresses wanted, at most one of each family,
     /// separated by commas. Read by central; wins over `spec.loadBalancerIP`.
     pub const ADDRESSES_REQUEST: &str = "mooring.dev/load-balancer-ips";
+    /// Written by a person on a Service: its sharing key. It may have an address of another Service that
+    /// has the same. Read by central.
+    pub const SHARING_KEY: &str = "mooring.dev/allow-shared-ip";
+    /// All names of [`ADDRESSES_REQUEST`]: those of `MetalLB` and kube-vip are read as well.
+    pub const ADDRESSES_REQUESTS: [&str; 4] = [
+        ADDRESSES_REQUEST,
+        "metallb.io/loadBalancerIPs",
+        "metallb.universe.tf/loadBalancerIPs",
+        "kube-vip.io/loadbalancerIPs",
+    ];
+    /// All names of [`ADDRESS_POOL_REQUEST`].
+    pub const ADDRESS_POOL_REQUESTS: [&str; 3] = [
+        ADDRESS_POOL_REQUEST,
+        "metallb.io/address-pool",
+        "metallb.universe.tf/address-pool",
+    ];
+    /// All names of [`SHARING_KEY`].
+    pub const SHARING_KEYS: [&str; 3] = [
+        SHARING_KEY,
+        "metallb.io/allow-shared-ip",
+        "metallb.universe.tf/allow-shared-ip",
+    ];
     /// Written by central on a Service beside its status: the L2Network on which the addresses in
     /// the status live. Read by the node daemons, which announce them there, and by central after
     /// a restart. Whoever may write the Service may write it too where the policy
@@ -364,6 +386,9 @@ pub mod reasons {
     /// Service, Warning: one of its addresses is a router's, a Node's or the end of a subnet. By
     /// central.
     pub const ADDRESS_RESERVED: &str = "AddressReserved";
+    /// Service, Warning: it shares an address against the rules, and keeps it or has lost it; the note
+    /// says which rule, and what to do. By central.
+    pub const SHARING_CONFLICT: &str = "SharingConflict";
     /// Service, Warning: its status has an address that the daemons do not announce, and why. By the
     /// daemon of the first voter.
     pub const ADDRESS_REFUSED: &str = "AddressRefused";

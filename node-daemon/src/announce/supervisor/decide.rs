@@ -80,7 +80,10 @@ impl<E: EventSink> SupervisorState<E> {
                 && Arc::ptr_eq(&old.confirmed, &snapshot.confirmed)
         });
         if !same {
-            self.assignment = assign(snapshot);
+            let assignment = assign(snapshot);
+            self.reporter
+                .report_joined(snapshot, &self.assignment, &assignment);
+            self.assignment = assignment;
             self.reporter.refused(snapshot, refused(snapshot));
             self.assigned_from = Some(Arc::clone(snapshot));
         }

@@ -254,6 +254,41 @@ impl<E: EventSink> EventReporter<E> {
         }
     }
 
+    /// Services share addresses that this node announces already: one Event for each of them, with all its
+    /// addresses.
+    pub(super) fn report_joined(&self, snapshot: &Snapshot, before: &Assignment, now: &Assignment) {
+        for (segment, status) in &self.status {
+            let mut by_service: BTreeMap<&ObjectKey, (Vec<String>, &ObjectKey)> = BTreeMap::new();
+            let begun = self.begun.get(segment);
+            // Of those that it has just begun to announce, all Services are told.
+            let is_told = |address: &&IpAddr| {
+                let mut begun = begun.into_iter().flatten();
+                !begun.any(|change| change.address == **address)
+            };
+            for address in status.speaks_for.keys().filter(is_told) {
+                let Some((first, joined)) = before.joined(now, segment, *address) else {
+                    continue;
+                };
+                for service in joined {
+                    let known = by_service.entry(service);
+                    known
+                        .or_insert((Vec::new(), first))
+                        .0
+                        .push(address.to_string());
+                }
+            }
+            for (key, (addresses, first)) in by_service {
+                let note = format!(
+                    "Node {} announces {} on L2Network {segment}, as it does for Service {first} already.",
+                    self.node_name,
+                    addresses.join(" and ")
+                );
+                let reason = reasons::ADDRESS_ANNOUNCED;
+                self.report_service(snapshot, key, EventKind::Normal, reason, note);
+            }
+        }
+    }
+
     /// A station that is no daemon's claims an address: an Event for each Service that has it.
     pub(super) fn conflict(
         &self,

@@ -10,6 +10,7 @@ mod keyless;
 mod memory;
 mod notices;
 mod outage;
+mod sharing;
 mod sound;
 mod upgrade;
 mod wire;
