@@ -367,8 +367,8 @@ pub struct Segment {
     pub vlan: Option<u16>,
     /// The interface named by the user.
     pub parent: Option<String>,
-    /// Or which it may be; [`Self::interfaces_of`] a Node.
-    pub interfaces: Vec<InterfaceEntry>,
+    /// Or which it may be, in order: see [`Self::on_node`]. `None`: nothing is said of that.
+    pub interfaces: Option<Vec<InterfaceEntry>>,
     /// The MTU named by the user, in bytes.
     pub mtu: Option<u16>,
     /// The subnets with their routers.

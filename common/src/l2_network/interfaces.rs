@@ -1,5 +1,6 @@
 //! On which interface of a Node a segment is: a list of names and patterns.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -75,21 +76,26 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 impl Segment {
-    /// What the interface may be called on a Node with these labels, the first that is there being meant;
-    /// `None` if the L2Network lists none.
+    /// The segment as it is on a Node with these labels: with the entries for its interface that count there.
     #[must_use]
-    pub fn interfaces_of(
-        &self,
-        labels: &BTreeMap<String, String>,
-    ) -> Option<Vec<&InterfacePattern>> {
+    pub fn on_node(&self, labels: &BTreeMap<String, String>) -> Cow<'_, Self> {
+        let Some(entries) = &self.interfaces else {
+            return Cow::Borrowed(self);
+        };
         let counts = |entry: &&InterfaceEntry| entry.nodes.matches(labels);
-        let patterns = self.interfaces.iter().filter(counts);
-        (!self.interfaces.is_empty()).then(|| patterns.map(|entry| &entry.pattern).collect())
+        let entries = entries.iter().filter(counts).cloned();
+        Cow::Owned(Self {
+            interfaces: Some(entries.collect()),
+            ..self.clone()
+        })
     }
 }
 
-/// The entries of `spec.interfaces`.
-pub(super) fn read(spec: &L2NetworkSpec, faults: &mut Vec<String>) -> Vec<InterfaceEntry> {
+/// The entries of `spec.interfaces`; `None`: there is no such list.
+pub(super) fn read(
+    spec: &L2NetworkSpec,
+    faults: &mut Vec<String>,
+) -> Option<Vec<InterfaceEntry>> {
     if let Some(parent) = &spec.parent
         && !spec.interfaces.is_empty()
     {
@@ -114,7 +120,7 @@ pub(super) fn read(spec: &L2NetworkSpec, faults: &mut Vec<String>) -> Vec<Interf
         let nodes = nodes.unwrap_or_default();
         entries.push(InterfaceEntry { pattern, nodes });
     }
-    entries
+    (!spec.interfaces.is_empty()).then_some(entries)
 }
 
 #[cfg(test)]

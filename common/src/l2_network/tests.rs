@@ -131,13 +131,14 @@ fn lists_interfaces_of_each_node() {
     ]}))
     .unwrap();
     let names = |own: &[(&str, &str)]| {
-        let patterns = segment.interfaces_of(&labels(own)).unwrap();
-        patterns.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let entries = segment.on_node(&labels(own)).into_owned().interfaces.unwrap();
+        let names = entries.iter().map(|entry| entry.pattern.to_string());
+        names.collect::<Vec<_>>()
     };
     assert_eq!(names(&[]), ["eth0", "bond*"]);
     assert_eq!(names(&[("rack", "r1")]), ["eth9", "eth0", "bond*"]);
     let unnamed = on_lan(serde_json::json!({})).unwrap();
-    assert_eq!(unnamed.interfaces_of(&labels(&[])), None);
+    assert_eq!(unnamed.on_node(&labels(&[])).interfaces, None);
 }
 
 #[test]

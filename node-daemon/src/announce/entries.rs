@@ -139,7 +139,7 @@ fn speaker(link: &Link, status: &SegmentStatus, draining: bool) -> Option<Segmen
     let entry = if !link.up || link.mac.is_none() {
         let fault = format!(
             "interface {} is down, has no carrier or no Ethernet address; set it up, or name \
-             another in spec.parent",
+             another in spec.parent or spec.interfaces",
             link.name
         );
         not_ready(segment_reasons::INTERFACE_DOWN, &fault)

@@ -18,13 +18,12 @@ use mooring_common::taints;
 
 use super::saved_health::SavedHealth;
 use super::service_proxy::{Confirmed, ServiceProxy, UnservedServices};
+use crate::protocol::Weight;
 use crate::protocol::mac::Mac;
 use crate::vlan;
 
-/// The usual weight of a Node in the choice of speakers.
-const WEIGHT: u16 = 100;
-/// That of a Node that is not Ready.
-const WEIGHT_NOT_READY: u16 = 25;
+/// The share of a Node that is not Ready, beside the usual one.
+const SHARE_NOT_READY: u16 = 25;
 
 /// Everything that was observed, as of one moment. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
@@ -123,10 +122,10 @@ impl Snapshot {
     /// How much of all addresses this Node should get: less where its kubelet is not well, which
     /// may be a fault of the kubelet alone.
     #[must_use]
-    pub fn weight(&self) -> u16 {
+    pub fn share(&self) -> u16 {
         match self.node.as_ref().map(|node| node.readiness) {
-            Some(Readiness::NotReady | Readiness::Unknown) => WEIGHT_NOT_READY,
-            Some(Readiness::Ready) | None => WEIGHT,
+            Some(Readiness::NotReady | Readiness::Unknown) => SHARE_NOT_READY,
+            Some(Readiness::Ready) | None => Weight::USUAL.share(),
         }
     }
 

@@ -340,7 +340,7 @@ fn steps_lead_to_desired_orders() {
         let addresses = addresses.iter().map(|a| (a.parse().unwrap(), None));
         Arc::new(DesiredSegment {
             addresses: [(Key(1), addresses.collect())].into(),
-            weight,
+            weight: Weight::new(0, weight),
             ..DesiredSegment::default()
         })
     };

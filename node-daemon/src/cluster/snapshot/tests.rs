@@ -126,19 +126,20 @@ fn keeps_addresses_of_peers() {
 }
 
 #[test]
-fn unready_node_has_less_weight() {
-    let weight = |status: &str| {
+fn unready_node_has_smaller_share() {
+    let share = |status: &str| {
         let conditions = json!([{"type": "Ready", "status": status}]);
         let node = json!({"metadata": {"name": "n"}, "status": {"conditions": conditions}});
         let snapshot = Snapshot {
             node: Some(Arc::new(NodeView::slim(read(node)))),
             ..Snapshot::default()
         };
-        (snapshot.weight(), snapshot.draining())
+        (snapshot.share(), snapshot.draining())
     };
-    assert_eq!(weight("True"), (WEIGHT, false));
-    assert_eq!(weight("False"), (WEIGHT_NOT_READY, false));
-    assert_eq!(Snapshot::default().weight(), WEIGHT);
+    let usual = Weight::USUAL.share();
+    assert_eq!(share("True"), (usual, false));
+    assert_eq!(share("False"), (SHARE_NOT_READY, false));
+    assert_eq!(Snapshot::default().share(), usual);
 }
 
 #[test]
