@@ -92,10 +92,7 @@ impl Segment {
 }
 
 /// The entries of `spec.interfaces`; `None`: there is no such list.
-pub(super) fn read(
-    spec: &L2NetworkSpec,
-    faults: &mut Vec<String>,
-) -> Option<Vec<InterfaceEntry>> {
+pub(super) fn read(spec: &L2NetworkSpec, faults: &mut Vec<String>) -> Option<Vec<InterfaceEntry>> {
     if let Some(parent) = &spec.parent
         && !spec.interfaces.is_empty()
     {

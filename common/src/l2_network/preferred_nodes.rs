@@ -32,6 +32,14 @@ pub struct Preference {
     nodes: Selector,
 }
 
+impl Preference {
+    /// That these Nodes are preferred by so much.
+    #[must_use]
+    pub const fn new(weight: u16, nodes: Selector) -> Self {
+        Self { weight, nodes }
+    }
+}
+
 impl Segment {
     /// The most that [`Self::preference_for`] can give.
     pub const MOST_PREFERENCE: u16 = 500;
@@ -72,10 +80,7 @@ pub(super) fn read(spec: &L2NetworkSpec, faults: &mut Vec<String>) -> Vec<Prefer
         }
         let selector = format!("{field}.nodeSelector");
         let nodes = pools::read_selector(&selector, Some(node_selector), faults);
-        read.push(Preference {
-            weight: *weight,
-            nodes: nodes.unwrap_or_default(),
-        });
+        read.push(Preference::new(*weight, nodes.unwrap_or_default()));
     }
     read
 }

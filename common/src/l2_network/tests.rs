@@ -131,7 +131,11 @@ fn lists_interfaces_of_each_node() {
     ]}))
     .unwrap();
     let names = |own: &[(&str, &str)]| {
-        let entries = segment.on_node(&labels(own)).into_owned().interfaces.unwrap();
+        let entries = segment
+            .on_node(&labels(own))
+            .into_owned()
+            .interfaces
+            .unwrap();
         let names = entries.iter().map(|entry| entry.pattern.to_string());
         names.collect::<Vec<_>>()
     };

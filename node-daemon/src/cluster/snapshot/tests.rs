@@ -203,6 +203,23 @@ fn node_drains_for_five_reasons() {
     }
 }
 
+#[test]
+fn node_drains_until_its_maintenance_ends() {
+    let node = json!({"metadata": {"annotations": {
+        "mooring.dev/maintenance": "until=2026-11-25T22:00:00Z",
+    }}});
+    let drains = |looked_at: &str| {
+        let snapshot = Snapshot {
+            node: Some(Arc::new(NodeView::slim(read(node.clone())))),
+            looked_at: looked_at.parse().unwrap(),
+            ..Snapshot::default()
+        };
+        snapshot.draining()
+    };
+    assert!(drains("2026-11-25T21:59:59Z"));
+    assert!(!drains("2026-11-25T22:00:00Z"));
+}
+
 /// Whoever can write an entry can write any text into it.
 #[test]
 fn ignores_special_peer_addresses() {

@@ -147,7 +147,10 @@ impl World {
             link_up: true,
             contact: contact(node),
             has_gateway: true,
-            weight: Weight::new(self.preferences.get(&node).copied().unwrap_or_default(), 100),
+            weight: Weight::new(
+                self.preferences.get(&node).copied().unwrap_or_default(),
+                100,
+            ),
             ..Local::default()
         }
     }

@@ -67,7 +67,10 @@ fn carrier<'a>(segment: &Segment, link: &'a Link, links: &'a [Link]) -> &'a Link
 }
 
 fn not_listed<'a>(entries: &[InterfaceEntry], able: impl Iterator<Item = &'a Link>) -> NoLink {
-    let names: Vec<_> = entries.iter().map(|entry| entry.pattern.to_string()).collect();
+    let names: Vec<_> = entries
+        .iter()
+        .map(|entry| entry.pattern.to_string())
+        .collect();
     let mut there: Vec<&str> = able.map(|link| link.name.as_str()).collect();
     let more = there.len().saturating_sub(NAMED);
     there.truncate(NAMED);

@@ -46,7 +46,10 @@ fn equally_preferred_nodes_share() {
 
 #[test]
 fn higher_sum_of_weights_wins() {
-    assert_eq!(World::preferring(&[(1, 100), (3, 101)], 12).loads(), [0, 0, 12]);
+    assert_eq!(
+        World::preferring(&[(1, 100), (3, 101)], 12).loads(),
+        [0, 0, 12]
+    );
 }
 
 #[test]
@@ -103,7 +106,11 @@ fn keys_follow_preference_that_changes() {
     world.run(ms(90_000));
     world.expect_all_spoken();
     assert!(world.gap() < ms(5), "{:?}", world.gap());
-    assert!(world.loads()[1] < 6, "the usual shares: {:?}", world.loads());
+    assert!(
+        world.loads()[1] < 6,
+        "the usual shares: {:?}",
+        world.loads()
+    );
 }
 
 /// A preferred node that cannot have a key does not keep it from the others, nor do they send it there.
@@ -138,7 +145,7 @@ fn stale_views_of_preferences_move_nothing_twice() {
 /// nothing moves any more. That no two speak is checked at each step.
 #[test]
 fn random_preferences_settle() {
-    for seed in 0..20_u64 {
+    for seed in 0..8_u64 {
         let mut number = seed;
         let mut below = |bound: u64| {
             number = number.wrapping_add(1);
@@ -150,7 +157,7 @@ fn random_preferences_settle() {
         };
         let first = preferences(&mut below);
         let mut world = World::preferring(&first, 5);
-        for _ in 0..4 {
+        for _ in 0..3 {
             match below(3) {
                 0 => {
                     let node = below(3) + 1;
@@ -175,7 +182,7 @@ fn random_preferences_settle() {
             world.run(ms(below(100_000)));
         }
         // What has moved lately may stay for as long again, several times over.
-        world.run(ms(4_000_000));
+        world.run(ms(1_500_000));
         world.expect_all_spoken();
         let most = world.preferences.values().max().copied();
         let speakers: BTreeSet<u64> = world.speakers().into_values().collect();
