@@ -151,7 +151,7 @@ fn random_preferences_settle() {
             number = number.wrapping_add(1);
             mix(number ^ seed << 32) % bound
         };
-        let mut preferences = |below: &mut dyn FnMut(u64) -> u64| {
+        let preferences = |below: &mut dyn FnMut(u64) -> u64| {
             let one = |node| (node, u16::try_from(below(3)).unwrap() * 40);
             [1, 2, 3].map(one)
         };
