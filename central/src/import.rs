@@ -106,7 +106,7 @@ fn import(
         Source::MetalLb => metallb::pools(objects, &mut findings),
         Source::KubeVip => kube_vip::pools(objects, &mut findings),
     };
-    let networks = assemble::assemble(pools, given, &objects.node_addresses(), &mut findings);
+    let mut networks = assemble::assemble(pools, given, &objects.node_addresses(), &mut findings);
     match source {
         Source::MetalLb => metallb::told_of_services(objects, &mut findings),
         Source::KubeVip => {
@@ -117,6 +117,7 @@ fn import(
             kube_vip::told_of_services(objects, &interfaces, &mut findings);
         }
     }
+    services::permit_sharing(objects, &mut networks, &mut findings);
     let rows = services::rows(objects, &networks, &mut findings);
     Imported {
         networks,

@@ -72,7 +72,8 @@ pub mod annotations {
     /// prefix length, as the cloud writes it.
     pub const LINODE_PUBLIC_IPV6: &str = "node.k8s.linode.com/public-ipv6";
     /// Written by a person on a Node, with any value but `false`: it is to speak for no address until
-    /// it is taken off. Read by the node daemon.
+    /// it is taken off, or until the time of `until=2026-11-25T22:00:00Z` by the Node's own clock. Read by the
+    /// node daemon ([`crate::maintenance`]).
     pub const MAINTENANCE: &str = "mooring.dev/maintenance";
     /// Those that are read on Nodes, beside the clouds' own ([`crate::clouds::CLOUDS`]).
     pub const ON_NODES: [&str; 6] = [
@@ -326,6 +327,8 @@ pub mod reasons {
     pub const LABELS_REFUSED: &str = "LabelsRefused";
     /// Node, Warning: another Node has the same provider ID.
     pub const DUPLICATE_PROVIDER_ID: &str = "DuplicateProviderID";
+    /// Node, Warning: its annotation `mooring.dev/maintenance` is to name an end, and does not. By its daemon.
+    pub const MAINTENANCE_UNREADABLE: &str = "MaintenanceUnreadable";
     /// Node, Normal: about to be deleted, since its machine is gone.
     pub const DELETING_NODE: &str = "DeletingNode";
     /// Node, Warning: the deletion was refused by the API server.

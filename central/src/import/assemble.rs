@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use mooring_common::address_range::AddressRange;
-use mooring_common::l2_network::{AddressPool, Allocation, L2Network, L2NetworkSpec};
+use mooring_common::l2_network::{
+    AddressPool, Allocation, L2Network, L2NetworkSpec, SegmentInterface,
+};
 
 use super::finding::Findings;
 use super::ranges;
@@ -22,8 +24,8 @@ const LONGEST_NAME: usize = 63;
 pub(super) struct Place {
     /// What its L2Network is called, if nothing else is.
     pub(super) name: String,
-    /// The interface; absent: any.
-    pub(super) parent: Option<String>,
+    /// The interfaces, in order; none: any.
+    pub(super) interfaces: Vec<SegmentInterface>,
     /// The Nodes; absent: all.
     pub(super) node_selector: Option<LabelSelector>,
     /// Whether Nodes announce that are excluded from load balancers.
@@ -31,6 +33,22 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// This one interface on all Nodes.
+    pub(super) fn on(interface: &str) -> Vec<SegmentInterface> {
+        vec![SegmentInterface {
+            name: interface.to_owned(),
+            node_selector: None,
+        }]
+    }
+
+    /// `spec.parent` and `spec.interfaces`, one of which says it.
+    fn parent_or_interfaces(&self) -> (Option<String>, Vec<SegmentInterface>) {
+        match self.interfaces.as_slice() {
+            [one] if one.node_selector.is_none() => (Some(one.name.clone()), Vec::new()),
+            several => (None, several.to_vec()),
+        }
+    }
+
     /// Whether it is the same, by whatever name.
     fn is_same(&self, other: &Self) -> bool {
         let named = Self {
@@ -190,10 +208,12 @@ fn network(
     subnets: &[KnownSubnet],
 ) -> L2Network {
     let held = group.subnets.iter().filter_map(|index| subnets.get(*index));
+    let (parent, interfaces) = group.place.parent_or_interfaces();
     L2Network::new(
         name,
         L2NetworkSpec {
-            parent: group.place.parent.clone(),
+            parent,
+            interfaces,
             subnets: held.map(KnownSubnet::spec).collect(),
             pools,
             node_selector: group.place.node_selector.clone(),

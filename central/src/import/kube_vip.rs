@@ -96,11 +96,10 @@ fn pool(
 }
 
 fn place(interface: Option<&str>, settings: &Settings) -> Place {
+    let interface = interface.or(settings.interface.as_deref());
     Place {
         name: "kube-vip".to_owned(),
-        parent: interface
-            .or(settings.interface.as_deref())
-            .map(ToOwned::to_owned),
+        interfaces: interface.map(Place::on).unwrap_or_default(),
         node_selector: settings.nodes.clone(),
         includes_excluded: true,
     }

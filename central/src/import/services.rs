@@ -1,18 +1,13 @@
 //! Each Service with the address that it has, and what becomes of that. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mooring_common::l2_network::{L2Network, Reserved, Segment};
+use serde_json::Value;
 
 use super::finding::Findings;
 use super::objects::{Object, Objects};
-
-/// The annotations by which Services agree to share an address.
-const SHARING: [&str; 2] = [
-    "metallb.io/allow-shared-ip",
-    "metallb.universe.tf/allow-shared-ip",
-];
 
 /// One Service of type LoadBalancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,22 +157,66 @@ fn obstacle(
         ));
     }
     let others = held.holders.get(&address).into_iter().flatten();
-    let key = sharing_key(service);
-    let mut apart =
-        others.filter(|other| ***other != *service && (key.is_none() || sharing_key(other) != key));
+    let own = ports(service);
+    let mut apart = others.filter(|other| ***other != *service && !ports(other).is_disjoint(&own));
     let other = apart.next()?;
     Some(format!(
-        "{address} is that of {}/{} too: give both the same value of {}",
+        "{address} is that of {}/{} too, and both have a port in common: the older one keeps it. Give one of \
+         them another port",
         other.namespace(),
         other.name(),
-        SHARING[0]
     ))
 }
 
-fn sharing_key(service: &Object) -> Option<String> {
-    let annotations = service.annotations();
-    let found = SHARING.iter().find_map(|key| annotations.get(*key));
-    found.filter(|value| !value.is_empty()).cloned()
+/// Protocols and numbers.
+fn ports(service: &Object) -> BTreeSet<(String, i64)> {
+    let all = service.list("/spec/ports").iter();
+    let all = all.filter_map(|port| {
+        let protocol = port
+            .get("protocol")
+            .and_then(Value::as_str)
+            .unwrap_or("TCP");
+        Some((protocol.to_owned(), port.get("port")?.as_i64()?))
+    });
+    all.collect()
+}
+
+/// Lets Services of several namespaces share addresses where they do.
+pub(super) fn permit_sharing(
+    objects: &Objects,
+    networks: &mut [L2Network],
+    findings: &mut Findings,
+) {
+    let mut namespaces: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+    for service in objects.of("Service") {
+        for address in addresses(service) {
+            namespaces
+                .entry(address)
+                .or_default()
+                .insert(service.namespace().to_owned());
+        }
+    }
+    namespaces.retain(|_, namespaces| namespaces.len() > 1);
+    for network in networks {
+        let Ok(segment) = Segment::try_from(&*network) else {
+            continue;
+        };
+        let shared = namespaces
+            .iter()
+            .find(|(address, _)| segment.contains(**address));
+        if let Some((address, namespaces)) = shared {
+            network.spec.share_across_namespaces = true;
+            let namespaces: Vec<_> = namespaces.iter().cloned().collect();
+            findings.assume(
+                format!("{address}: it is shared by Services of the namespaces {}", namespaces.join(", ")),
+                format!(
+                    "all namespaces may share addresses of the L2Network {}, by their keys. If only one may, take \
+                     spec.shareAcrossNamespaces out",
+                    segment.name
+                ),
+            );
+        }
+    }
 }
 
 fn addresses(service: &Object) -> Vec<IpAddr> {
@@ -187,98 +226,4 @@ fn addresses(service: &Object) -> Vec<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use mooring_common::l2_network::{AddressPool, L2NetworkSpec, Subnet};
-    use serde_json::json;
-
-    fn network() -> L2Network {
-        let subnet = Subnet {
-            cidr: "192.0.2.0/24".to_owned(),
-            gateway: Some("192.0.2.1".to_owned()),
-        };
-        let pool = |name: &str, range: &str| AddressPool {
-            name: name.to_owned(),
-            ranges: vec![range.to_owned()],
-            ..AddressPool::default()
-        };
-        L2Network::new(
-            "lan",
-            L2NetworkSpec {
-                subnets: vec![subnet],
-                pools: vec![pool("a", "192.0.2.0/26"), pool("b", "192.0.2.64/26")],
-                ..L2NetworkSpec::default()
-            },
-        )
-    }
-
-    fn service(name: &str, address: &str, key: &str) -> serde_json::Value {
-        json!({
-            "metadata": {"name": name, "namespace": "shop", "annotations": {"metallb.io/allow-shared-ip": key}},
-            "spec": {"type": "LoadBalancer"},
-            "status": {"loadBalancer": {"ingress": [{"ip": address}]}},
-        })
-    }
-
-    #[test]
-    fn says_who_keeps_the_address_and_why_not() {
-        let mut objects = Objects::default();
-        let node =
-            json!({"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.11"}]}});
-        objects.add("Node", node);
-        for (name, address, key) in [
-            ("first", "192.0.2.0", ""),
-            ("kept", "192.0.2.70", ""),
-            ("node", "192.0.2.11", ""),
-            ("other", "203.0.113.9", ""),
-            ("router", "192.0.2.1", ""),
-            ("shared-a", "192.0.2.20", "k"),
-            ("shared-b", "192.0.2.20", "k"),
-            ("twice-a", "192.0.2.21", "k"),
-            ("twice-b", "192.0.2.21", "l"),
-            ("unshared-a", "192.0.2.22", ""),
-            ("unshared-b", "192.0.2.22", ""),
-        ] {
-            objects.add("Service", service(name, address, key));
-        }
-        objects.add("Service", json!({"metadata": {"name": "new", "namespace": "shop"}, "spec": {"type": "LoadBalancer"}}));
-        objects.add(
-            "Service",
-            json!({"metadata": {"name": "internal"}, "spec": {"type": "ClusterIP"}}),
-        );
-        let mut findings = Findings::default();
-        let rows = rows(&objects, &[network()], &mut findings);
-        let shown: Vec<String> = rows
-            .iter()
-            .map(|row| match &row.after {
-                After::Kept { network, pools } => {
-                    format!("{} {network}/{}", row.service, pools.join(" "))
-                }
-                After::Allocated => format!("{} allocated", row.service),
-                After::Left(reason) => format!("{} {reason}", row.service),
-            })
-            .collect();
-        let expected = [
-            ("shop/first", "the first address"),
-            ("shop/kept", "lan/b"),
-            ("shop/new", "allocated"),
-            ("shop/node", "address of a Node"),
-            ("shop/other", "in no L2Network"),
-            ("shop/router", "the router"),
-            ("shop/shared-a", "lan/a"),
-            ("shop/shared-b", "lan/a"),
-            ("shop/twice-a", "shop/twice-b too"),
-            ("shop/twice-b", "shop/twice-a too"),
-            ("shop/unshared-a", "shop/unshared-b too"),
-            ("shop/unshared-b", "shop/unshared-a too"),
-        ];
-        assert_eq!(shown.len(), expected.len(), "{shown:#?}");
-        for (shown, (service, words)) in shown.iter().zip(expected) {
-            assert!(
-                shown.starts_with(service) && shown.contains(words),
-                "{shown}: {words}"
-            );
-        }
-        assert_eq!(findings.sorted().len(), 8);
-    }
-}
+mod tests;

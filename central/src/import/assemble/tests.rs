@@ -70,7 +70,7 @@ fn each_subnet_is_a_network_unless_a_pool_joins_them() {
 #[test]
 fn other_nodes_are_another_network() {
     let mut other = pool("other", &["192.0.2.32/28"]);
-    other.place.parent = Some("eth1".to_owned());
+    other.place.interfaces = Place::on("eth1");
     let (networks, _) = assembled(vec![pool("a", &["192.0.2.0/28"]), other], "192.0.2.0/24");
     assert_eq!(
         networks,

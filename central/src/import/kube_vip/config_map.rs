@@ -72,7 +72,7 @@ pub(super) fn read(map: &Object, findings: &mut Findings) -> ConfigMap {
                 findings.cannot_say(
                     field,
                     "Services share an address here if they say so: give those that are to share one the same \
-                     value of metallb.io/allow-shared-ip",
+                     value of mooring.dev/allow-shared-ip",
                 );
             }
         } else if key == "skip-end-ips-in-cidr" {

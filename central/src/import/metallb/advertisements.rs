@@ -1,6 +1,7 @@
 //! Where the addresses of a pool are announced: what all L2Advertisements that choose it say together.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use mooring_common::l2_network::SegmentInterface;
 
 use super::program::Program;
 use super::schema::AdvertisementSpec;
@@ -9,6 +10,9 @@ use crate::import::assemble::Place;
 use crate::import::finding::Findings;
 use crate::import::objects::Object;
 use crate::import::selectors::{self, Joined};
+
+/// A pattern that matches each interface.
+const ANY_INTERFACE: &str = "*";
 
 /// An L2Advertisement that was read.
 #[derive(Clone, Debug)]
@@ -63,29 +67,14 @@ pub(super) fn place(
     findings: &mut Findings,
 ) -> Option<Place> {
     let mut chosen: Vec<&Advertisement> = all.iter().filter(|one| one.chooses(pool)).collect();
-    let first = *chosen.first()?;
-    let is_everywhere = |one: &&Advertisement| is_anywhere(&one.spec);
-    if let Some(everywhere) = chosen.iter().copied().find(|one| is_everywhere(&one)) {
+    if let Some(everywhere) = chosen.iter().copied().find(|one| is_anywhere(&one.spec)) {
         chosen = vec![everywhere];
-    } else if chosen
-        .iter()
-        .any(|one| one.spec.interfaces != first.spec.interfaces)
-    {
-        let others = chosen.iter().skip(1).map(|one| one.named());
-        findings.cannot_say(
-            format!("IPAddressPool {}: {}", pool.name(), others.collect::<Vec<_>>().join(", ")),
-            format!(
-                "it announces the pool on other interfaces than {}, which is taken. Make an L2Network for each, \
-                 with a part of the pool",
-                first.named()
-            ),
-        );
-        chosen.truncate(1);
     }
+    let first = *chosen.first()?;
     let nodes = nodes(pool, &chosen, findings);
     Some(Place {
         name: first.name.clone(),
-        parent: interface(first, findings),
+        interfaces: interfaces(&chosen, findings),
         node_selector: selectors::both(nodes, program.nodes.clone()),
         includes_excluded: program.includes_excluded,
     })
@@ -124,16 +113,38 @@ fn nodes(
     }
 }
 
-/// The one interface that it names.
-fn interface(advertisement: &Advertisement, findings: &mut Findings) -> Option<String> {
-    let interfaces = &advertisement.spec.interfaces;
-    if interfaces.len() > 1 {
-        findings.cannot_say(
-            format!("{}: spec.interfaces: {}", advertisement.named(), interfaces.join(", ")),
-            "an L2Network is on one interface of a Node: it is left to the daemon to find the one with an \
-             address in the subnet",
-        );
-        return None;
+/// The interfaces that they name: each for the Nodes of its L2Advertisement, if these differ.
+fn interfaces(chosen: &[&Advertisement], findings: &mut Findings) -> Vec<SegmentInterface> {
+    let mut found: Vec<SegmentInterface> = Vec::new();
+    let mut sets = chosen.iter().map(|one| &one.spec.interfaces);
+    let first = sets.next().cloned().unwrap_or_default();
+    if sets.all(|set| *set == first) {
+        found.extend(first.iter().flat_map(|name| Place::on(name)));
+    } else {
+        for one in chosen {
+            let nodes = match selectors::any_of(&one.spec.node_selectors) {
+                Joined::Everything => None,
+                Joined::Exact(selector) | Joined::First(selector) => Some(selector),
+            };
+            let any = [ANY_INTERFACE.to_owned()];
+            let names = match one.spec.interfaces.as_slice() {
+                [] => any.as_slice(),
+                names => names,
+            };
+            found.extend(names.iter().map(|name| SegmentInterface {
+                name: name.clone(),
+                node_selector: nodes.clone(),
+            }));
+        }
     }
-    interfaces.first().cloned()
+    if found.len() > 1 {
+        let named: Vec<_> = chosen.iter().map(|one| one.named()).collect();
+        let names: Vec<_> = found.iter().map(|one| one.name.clone()).collect();
+        findings.assume(
+            format!("{}: spec.interfaces: {}", named.join(", "), names.join(", ")),
+            "MetalLB announces on all of them. A Node announces on the first that it has: they are taken for the \
+             names of one segment's interface on different Nodes",
+        );
+    }
+    found
 }

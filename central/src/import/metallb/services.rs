@@ -1,13 +1,12 @@
 //! What Services say to MetalLB.
 
+use mooring_common::names::annotations::{ADDRESS_POOL_REQUESTS, ADDRESSES_REQUESTS, SHARING_KEYS};
+
 use crate::import::finding::Findings;
 use crate::import::objects::Objects;
 
 /// The prefixes of its annotations, the older one last.
 const PREFIXES: [&str; 2] = ["metallb.io/", "metallb.universe.tf/"];
-
-/// Those that central reads as well.
-const READ: [&str; 3] = ["address-pool", "loadBalancerIPs", "allow-shared-ip"];
 
 /// What MetalLB writes, and nobody needs.
 const WRITTEN: &str = "ip-allocated-from-pool";
@@ -19,7 +18,11 @@ pub(in crate::import) fn told_of_services(objects: &Objects, findings: &mut Find
             let Some(name) = PREFIXES.iter().find_map(|prefix| key.strip_prefix(prefix)) else {
                 continue;
             };
-            if READ.contains(&name) || name == WRITTEN {
+            let mut read = ADDRESSES_REQUESTS
+                .iter()
+                .chain(&ADDRESS_POOL_REQUESTS)
+                .chain(&SHARING_KEYS);
+            if name == WRITTEN || read.any(|one| **one == key) {
                 continue;
             }
             findings.cannot_say(

@@ -165,6 +165,31 @@ fn an_advertisement_without_limits_wins() {
 }
 
 #[test]
+fn interfaces_are_listed_where_nodes_differ() {
+    let rack = |name: &str| json!([{"matchLabels": {"rack": name}}]);
+    let advertisements = [
+        (
+            "a",
+            json!({"nodeSelectors": rack("r1"), "interfaces": ["eth1", "eth0"]}),
+        ),
+        ("b", json!({"nodeSelectors": rack("r2")})),
+    ];
+    let both = imported(&objects(&[("a", pool("192.0.2.16/28"))], &advertisements));
+    let spec = serde_json::to_value(&both.networks[0].spec).unwrap();
+    let on = |name: &str, rack: &str| json!({"name": name, "nodeSelector": {"matchLabels": {"rack": rack}}});
+    assert_eq!(
+        spec["interfaces"],
+        json!([on("eth0", "r1"), on("eth1", "r1"), on("*", "r2")])
+    );
+    assert_eq!(spec["parent"], Value::Null);
+    assert!(
+        both.findings.is_complete() && told(&both).len() == 1,
+        "{:?}",
+        told(&both)
+    );
+}
+
+#[test]
 fn the_speakers_command_line_and_nodes_count() {
     let mut objects = objects(&[("a", pool("192.0.2.16/28"))], &[("all", json!({}))]);
     let container = json!({

@@ -27,6 +27,7 @@ impl<E: EventSink> SupervisorState<E> {
     pub(super) fn decide(&mut self, now: Instant, ending: bool) -> Option<Instant> {
         let snapshot = self.context.snapshot.load_full();
         self.reporter.view_age(&snapshot);
+        self.reporter.maintenance(&snapshot);
         let links = Arc::clone(&self.links.borrow_and_update());
         if !snapshot.decides_speakers() {
             return None;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::l2_network::SpokenFor;
+use mooring_common::maintenance::Maintenance;
 use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 
 use crate::announce::EventSink;
@@ -47,6 +48,8 @@ pub(super) struct EventReporter<E> {
     begun: BTreeMap<String, Vec<Change>>,
     /// What Services claim and is not announced.
     refused: RefusedAddresses,
+    /// What is wrong with the Node's annotation of its maintenance.
+    maintenance_fault: Option<String>,
 }
 
 /// The members of a segment.
@@ -71,6 +74,7 @@ impl<E: EventSink> EventReporter<E> {
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
             refused: RefusedAddresses::new(),
+            maintenance_fault: None,
         }
     }
 
@@ -88,6 +92,25 @@ impl<E: EventSink> EventReporter<E> {
         if let Some(heard) = snapshot.heard {
             self.metrics.view_age.set(heard.elapsed().as_secs_f64());
         }
+    }
+
+    /// The annotation of the Node's maintenance is to name an end, and cannot be read: reported once.
+    pub(super) fn maintenance(&mut self, snapshot: &Snapshot) {
+        let maintenance = snapshot.maintenance();
+        let fault = match &maintenance {
+            Maintenance::Unreadable(_) => Some(maintenance.to_string()),
+            Maintenance::Off | Maintenance::On | Maintenance::Until(_) => None,
+        };
+        if fault == self.maintenance_fault {
+            return;
+        }
+        if let (Some(fault), Some(node)) = (&fault, &snapshot.node) {
+            tracing::warn!(%fault, "the end of the maintenance cannot be read");
+            let (kind, reason) = (EventKind::Warning, reasons::MAINTENANCE_UNREADABLE);
+            let note = format!("Node {} is {fault}.", self.node_name);
+            self.events.event(node.reference(), kind, reason, note);
+        }
+        self.maintenance_fault = fault;
     }
 
     /// The segment can be spoken on, or not any more.

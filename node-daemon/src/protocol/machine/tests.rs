@@ -6,6 +6,7 @@ mod failover;
 mod grouping;
 mod many;
 mod moves;
+mod preferred;
 mod quorum;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use crate::protocol::mac::Mac;
 use crate::protocol::message::{Claim, Contact, Grant, VoterSet};
 use crate::protocol::random::mix;
 use crate::protocol::view::{Candidates, Group, Wanted};
+use crate::protocol::weight::Weight;
 use crate::wire::codec::{self, SegmentId};
 
 const DELAY: Duration = Duration::from_micros(300);
@@ -81,6 +83,8 @@ struct World {
     keys: BTreeMap<Key, Wanted>,
     /// Nodes that see no change of the API objects.
     blind: BTreeSet<u64>,
+    /// How much nodes are preferred.
+    preferences: BTreeMap<u64, u16>,
     parameters: Parameters,
     incarnations: u64,
     log: Vec<(Moment, u64, Decision)>,
@@ -115,6 +119,7 @@ impl World {
                 .map(|key| (key, Wanted::alone(key, Candidates::All)))
                 .collect(),
             blind: BTreeSet::new(),
+            preferences: BTreeMap::new(),
             parameters: Parameters::default(),
             incarnations: 0,
             log: Vec::new(),
@@ -142,6 +147,10 @@ impl World {
             link_up: true,
             contact: contact(node),
             has_gateway: true,
+            weight: Weight::new(
+                self.preferences.get(&node).copied().unwrap_or_default(),
+                100,
+            ),
             ..Local::default()
         }
     }

@@ -5,6 +5,7 @@ mod claimed;
 mod cluster;
 mod draining;
 mod handover;
+mod interfaces;
 mod kernel;
 mod keyless;
 mod memory;
