@@ -163,6 +163,11 @@ sweep-phoenixnap: control-plane ## Lets something go wrong at each single call t
 	$(call say,The sweep: four API servers, and for each case a simulated cloud and a central)
 	@SWEEP=all cargo test --workspace --locked --test phoenixnap -- --nocapture phoenixnap_services::sweep
 
+.PHONY: record-metallb
+record-metallb: control-plane ## Records what MetalLB's own controller, built from its Go module, leaves in a cluster; ten minutes
+	$(call say,MetalLB: built once; about eight minutes on two cores)
+	@METALLB=$$(tests/metallb/build.sh) cargo test --workspace --locked --test services -- --ignored record_metallb
+
 .PHONY: sim
 sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS= change it; SEED= tells what happens in one
 	$(call say,Building the simulator)

@@ -25,6 +25,7 @@ use crate::controllers::{
 };
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, ProcessEnv, TABLE};
+use crate::import;
 use crate::providers::{self, Opened};
 use pod_networks::PodNetworks;
 use server::Health;
@@ -32,13 +33,17 @@ use watched::{Follows, Watched};
 
 /// The whole program, from the name that it was started by and its arguments to the exit code: 0
 /// after SIGTERM, 1 after a failure or the loss of the leader's lease, 2 for a command line that
-/// cannot be read. With `plan` in front, it shows what it would do, and does not do it.
+/// cannot be read. With `plan` in front, it shows what it would do, and does not do it. With `import`, it shows
+/// what another implementation is configured to do, as L2Networks.
 #[must_use]
 pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
     let env = |variable: &str| std::env::var(variable).ok();
     let env = &env;
     if arguments.first().is_some_and(|first| first == "plan") {
         return plan_command::main(ProcessEnv { program, env }, arguments.split_off(1));
+    }
+    if arguments.first().is_some_and(|first| first == "import") {
+        return import::main(arguments.split_off(1));
     }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(

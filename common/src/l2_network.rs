@@ -21,6 +21,8 @@ use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::interfaces::{InterfaceEntry, InterfacePattern, SegmentInterface};
+pub use self::preferred_nodes::{Preference, PreferredNodes};
 use crate::address_range::AddressRange;
 
 /// What an L2Network is to be.
@@ -50,6 +52,7 @@ use crate::address_range::AddressRange;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rules::ranges_lie_within_subnets())]
 #[x_kube(validation = rules::has_addresses())]
+#[x_kube(validation = rules::parent_or_interfaces())]
 pub struct L2NetworkSpec {
     /// The 802.1Q VLAN id, 1 to 4094. Absent: the segment is untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,6 +64,11 @@ pub struct L2NetworkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 15))]
     pub parent: Option<String>,
+    /// The same where Nodes differ: of these, in order, the first that counts on a Node and is there. Not
+    /// beside `parent`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub interfaces: Vec<SegmentInterface>,
     /// The MTU of the VLAN interface, in bytes. Absent: that of its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1280, max = 65535))]
@@ -87,6 +95,12 @@ pub struct L2NetworkSpec {
     /// where all Nodes have it, as on a cluster of one Node that kubeadm has made. Absent: they do not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub include_excluded_nodes: bool,
+    /// Which Nodes are to have the addresses before others. Those with the highest sum of weights have them
+    /// while they can speak, and share them evenly; they get them back a minute after they have returned, one
+    /// after the other, without a gap. Absent: all Nodes alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5))]
+    pub preferred_nodes: Vec<PreferredNodes>,
     /// What becomes of the addresses when half of the voters or more are lost at once. Absent:
     /// `SurviveViaApi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +125,11 @@ pub struct L2NetworkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_addresses_per_namespace: Option<u32>,
+    /// Whether Services of different namespaces may share an address by the same key, in the annotation
+    /// `mooring.dev/allow-shared-ip`. Whoever may write Services in one of them can then disturb those of the
+    /// others that have this key. Absent: only Services of one namespace share.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub share_across_namespaces: bool,
 }
 
 /// A part of a segment's addresses, with rules of its own.
@@ -358,6 +377,8 @@ pub struct Segment {
     pub vlan: Option<u16>,
     /// The interface named by the user.
     pub parent: Option<String>,
+    /// Or which it may be, in order: see [`Self::on_node`]. `None`: nothing is said of that.
+    pub interfaces: Option<Vec<InterfaceEntry>>,
     /// The MTU named by the user, in bytes.
     pub mtu: Option<u16>,
     /// The subnets with their routers.
@@ -370,6 +391,8 @@ pub struct Segment {
     pub node_selector: kube::core::Selector,
     /// Whether Nodes speak too that are excluded from load balancers by their label.
     pub includes_excluded: bool,
+    /// Which Nodes are to speak before others: see [`Self::preference_for`].
+    pub preferred: Vec<Preference>,
     /// What becomes of the addresses when a majority of the voters is lost.
     pub on_quorum_loss: QuorumLoss,
     /// How a Node has the addresses that it speaks for.
@@ -380,6 +403,8 @@ pub struct Segment {
     pub allowed_namespaces: Option<kube::core::Selector>,
     /// How many of its addresses one namespace may have.
     pub max_addresses_per_namespace: Option<u32>,
+    /// Whether Services of different namespaces may share an address.
+    pub shares_across_namespaces: bool,
 }
 
 /// A part of a segment's addresses.
@@ -470,14 +495,16 @@ impl TryFrom<&L2Network> for Segment {
     /// Reads an L2Network whole.
     ///
     /// # Errors
-    /// [`InvalidL2Network`] with every fault found: a subnet, gateway, range or selector that
-    /// cannot be read, a gateway or range outside of all subnets, two ranges that overlap.
+    /// [`InvalidL2Network`] with every fault found: a subnet, gateway, range, interface, weight or
+    /// selector that cannot be read, a gateway or range outside of all subnets, two ranges that overlap.
     fn try_from(network: &L2Network) -> Result<Self, Self::Error> {
         let name = network.metadata.name.clone().unwrap_or_default();
         let spec = &network.spec;
         let mut faults = Vec::new();
         let subnets = read_subnets(&spec.subnets, &mut faults);
         let (ranges, pools) = pools::read(spec, &subnets, &mut faults);
+        let interfaces = interfaces::read(spec, &mut faults);
+        let preferred = preferred_nodes::read(spec, &mut faults);
         let mut selector = |field: &str, selector: Option<&LabelSelector>| {
             pools::read_selector(field, selector, &mut faults)
         };
@@ -490,17 +517,20 @@ impl TryFrom<&L2Network> for Segment {
                 name,
                 vlan: spec.vlan,
                 parent: spec.parent.clone(),
+                interfaces,
                 mtu: spec.mtu,
                 subnets,
                 ranges,
                 pools,
                 node_selector,
                 includes_excluded: spec.include_excluded_nodes,
+                preferred,
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
                 address_mode: spec.address_mode.unwrap_or_default(),
                 probes_addresses: spec.probe_addresses.unwrap_or(true),
                 allowed_namespaces,
                 max_addresses_per_namespace: spec.max_addresses_per_namespace,
+                shares_across_namespaces: spec.share_across_namespaces,
             })
         } else {
             Err(InvalidL2Network { name, faults })
@@ -538,7 +568,9 @@ fn read_subnets(subnets: &[Subnet], faults: &mut Vec<String>) -> Vec<(IpNet, Opt
     read
 }
 
+mod interfaces;
 mod pools;
+mod preferred_nodes;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ pub mod k8s;
 pub mod l2_network;
 pub mod label;
 pub mod machines;
+pub mod maintenance;
 pub mod names;
 pub mod node_addresses;
 pub mod node_facts;

@@ -72,7 +72,8 @@ pub mod annotations {
     /// prefix length, as the cloud writes it.
     pub const LINODE_PUBLIC_IPV6: &str = "node.k8s.linode.com/public-ipv6";
     /// Written by a person on a Node, with any value but `false`: it is to speak for no address until
-    /// it is taken off. Read by the node daemon.
+    /// it is taken off, or until the time of `until=2026-11-25T22:00:00Z` by the Node's own clock. Read by the
+    /// node daemon ([`crate::maintenance`]).
     pub const MAINTENANCE: &str = "mooring.dev/maintenance";
     /// Those that are read on Nodes, beside the clouds' own ([`crate::clouds::CLOUDS`]).
     pub const ON_NODES: [&str; 6] = [
@@ -95,6 +96,28 @@ pub mod annotations {
     /// Written by a person on a Service: the addresses wanted, at most one of each family,
     /// separated by commas. Read by central; wins over `spec.loadBalancerIP`.
     pub const ADDRESSES_REQUEST: &str = "mooring.dev/load-balancer-ips";
+    /// Written by a person on a Service: its sharing key. It may have an address of another Service that
+    /// has the same. Read by central.
+    pub const SHARING_KEY: &str = "mooring.dev/allow-shared-ip";
+    /// All names of [`ADDRESSES_REQUEST`]: those of `MetalLB` and kube-vip are read as well.
+    pub const ADDRESSES_REQUESTS: [&str; 4] = [
+        ADDRESSES_REQUEST,
+        "metallb.io/loadBalancerIPs",
+        "metallb.universe.tf/loadBalancerIPs",
+        "kube-vip.io/loadbalancerIPs",
+    ];
+    /// All names of [`ADDRESS_POOL_REQUEST`].
+    pub const ADDRESS_POOL_REQUESTS: [&str; 3] = [
+        ADDRESS_POOL_REQUEST,
+        "metallb.io/address-pool",
+        "metallb.universe.tf/address-pool",
+    ];
+    /// All names of [`SHARING_KEY`].
+    pub const SHARING_KEYS: [&str; 3] = [
+        SHARING_KEY,
+        "metallb.io/allow-shared-ip",
+        "metallb.universe.tf/allow-shared-ip",
+    ];
     /// Written by central on a Service beside its status: the L2Network on which the addresses in
     /// the status live. Read by the node daemons, which announce them there, and by central after
     /// a restart. Whoever may write the Service may write it too where the policy
@@ -304,6 +327,8 @@ pub mod reasons {
     pub const LABELS_REFUSED: &str = "LabelsRefused";
     /// Node, Warning: another Node has the same provider ID.
     pub const DUPLICATE_PROVIDER_ID: &str = "DuplicateProviderID";
+    /// Node, Warning: its annotation `mooring.dev/maintenance` is to name an end, and does not. By its daemon.
+    pub const MAINTENANCE_UNREADABLE: &str = "MaintenanceUnreadable";
     /// Node, Normal: about to be deleted, since its machine is gone.
     pub const DELETING_NODE: &str = "DeletingNode";
     /// Node, Warning: the deletion was refused by the API server.
@@ -364,6 +389,9 @@ pub mod reasons {
     /// Service, Warning: one of its addresses is a router's, a Node's or the end of a subnet. By
     /// central.
     pub const ADDRESS_RESERVED: &str = "AddressReserved";
+    /// Service, Warning: it shares an address against the rules, and keeps it or has lost it; the note
+    /// says which rule, and what to do. By central.
+    pub const SHARING_CONFLICT: &str = "SharingConflict";
     /// Service, Warning: its status has an address that the daemons do not announce, and why. By the
     /// daemon of the first voter.
     pub const ADDRESS_REFUSED: &str = "AddressRefused";

@@ -1,7 +1,7 @@
 //! What the two programs' `main`s have in common: from a command line to an exit code.
 
 use std::io::Write as _;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
 use tokio::runtime::Builder;
 
@@ -19,9 +19,9 @@ pub enum Threads {
 
 /// Reads a command line with the table and `read`, starts logging as `logging` says, and runs.
 ///
-/// The exit code is 0 when it ended as asked (SIGTERM, `--help`), 1 after a failure, and 2 for a
-/// command line that cannot be read, whose every fault is told on standard error.
-pub fn main<F, R>(
+/// The exit code is 0 when it ended as asked (SIGTERM, `--help`), or what it ended with, 1 after a failure, and
+/// 2 for a command line that cannot be read, whose every fault is told on standard error.
+pub fn main<F, R, T>(
     table: &FlagTable,
     arguments: Vec<String>,
     read: impl Fn(&Values) -> Result<F, FlagFaults>,
@@ -30,7 +30,8 @@ pub fn main<F, R>(
     run: impl FnOnce(F) -> R,
 ) -> ExitCode
 where
-    R: Future<Output = Result<(), String>>,
+    R: Future<Output = Result<T, String>>,
+    T: Termination,
 {
     let parsed = table.parse(arguments, |name| std::env::var(name).ok());
     let flags = match parsed {
@@ -62,7 +63,7 @@ where
         Err(error) => Err(format!("cannot start the runtime: {error}")),
     };
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(ended) => ended.report(),
         Err(error) => {
             tracing::error!("{error}");
             ExitCode::FAILURE

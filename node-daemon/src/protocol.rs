@@ -19,6 +19,7 @@ pub mod random;
 mod rules;
 pub mod time;
 pub mod view;
+pub mod weight;
 
 pub use self::decision::{
     AnnounceMode, Cause, Consent, Decision, Destination, Path, Request, Transition, Transmit,
@@ -33,3 +34,4 @@ pub use self::parameters::Parameters;
 pub use self::rules::Rules;
 pub use self::time::Moment;
 pub use self::view::{ApiAnswer, Candidates, Group, Local, View, Wanted};
+pub use self::weight::Weight;

@@ -39,7 +39,7 @@ use self::worker::Worker;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
     ApiAnswer, Cause, Contact, Epoch, Flags, Key, KeyId, Moment, NodeId, Parameters, Request,
-    Transition, View,
+    Transition, View, Weight,
 };
 use crate::wire::keys::KeyRing;
 use crate::wire::packet_socket::PacketSocket;
@@ -82,8 +82,8 @@ pub struct DesiredSegment {
     pub ending: bool,
     /// The service proxy of this node works, as far as anybody can tell.
     pub service_proxy_works: bool,
-    /// Its weight in the choice of holders: 100 is usual.
-    pub weight: u16,
+    /// Its weight in the choice of holders.
+    pub weight: Weight,
     /// Addresses of this node on the segment, which its kernel answers for: at most one of each
     /// family, IPv6 link-local if there is.
     pub own_addresses: Vec<IpAddr>,
@@ -114,7 +114,7 @@ impl Default for DesiredSegment {
             draining: false,
             ending: false,
             service_proxy_works: true,
-            weight: 100,
+            weight: Weight::USUAL,
             own_addresses: Vec::new(),
             node_address: None,
             zone: 0,

@@ -7,7 +7,8 @@
 //! voters may be dead it looks at their Leases: without their majority, the condition `Quorum` permits
 //! the survivors to go on.
 //!
-//! **Guarantees.** No address is held by two Services. What a Service holds stays its own whatever
+//! **Guarantees.** No address is held by two Services that do not share it by their own key, or have done so
+//! before. What a Service holds stays its own whatever
 //! becomes of the network. Of two networks whose ranges overlap, the older is allocated from. What a
 //! user can write on a Service is a wish; the router, the ends of a subnet and a Node's addresses are
 //! no Service's.
@@ -36,8 +37,8 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::cloud_provider::ForeignPool;
 pub use allocate::{
-    Allocations, Claim, Family, Held, Namespace, Pool, Request, Reserved, ReservedAddresses,
-    Unavailable,
+    Allocations, Backends, Claim, Collision, Family, Held, Namespace, Pool, Port, Request,
+    Reserved, ReservedAddresses, SharingTerms, Unavailable, Unshareable, Violation,
 };
 use apply::Failure;
 use leases::Leases;

@@ -36,10 +36,12 @@ pub struct ServiceView {
     pub has_annotations: bool,
     /// The annotation that asks for a network, empty counting as absent.
     pub network_request: Option<String>,
-    /// The annotation that asks for a pool of a network, empty counting as absent.
-    pub pool_request: Option<String>,
-    /// The annotation that asks for addresses, empty counting as absent.
-    pub addresses_request: Option<String>,
+    /// The annotations that ask for a pool of a network, empty ones counting as absent.
+    pub pool_requests: Vec<Asked>,
+    /// The annotations that ask for addresses, empty ones counting as absent.
+    pub addresses_requests: Vec<Asked>,
+    /// The annotations with its sharing key, empty ones counting as absent.
+    pub sharing_keys: Vec<Asked>,
     /// The annotation that records the network.
     pub allocated_network: Option<String>,
     /// The annotation that records the addresses.
@@ -65,6 +67,8 @@ pub struct ServiceView {
     pub annotations: BTreeMap<String, String>,
     /// `spec.ports`, in order.
     pub ports: Vec<ServicePort>,
+    /// `spec.selector`.
+    pub selector: BTreeMap<String, String>,
     /// Whether `spec.externalTrafficPolicy` is Local.
     pub is_local: bool,
     /// `spec.healthCheckNodePort`, 0 counting as absent.
@@ -73,6 +77,15 @@ pub struct ServiceView {
     pub source_ranges: Vec<String>,
     /// Whether `spec.sessionAffinity` is ClientIP.
     pub wants_session_affinity: bool,
+}
+
+/// What one of several annotations with the same meaning asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The annotation's key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
 }
 
 /// One of `spec.ports`.
@@ -181,12 +194,25 @@ impl Slim for ServiceView {
         let has_annotations = meta.annotations.is_some();
         let mut given = meta.annotations.unwrap_or_default();
         // Templates leave empty values behind.
-        let mut request = |key| given.remove(key).filter(|text| !text.trim().is_empty());
-        let (network_request, pool_request, addresses_request) = (
-            request(annotations::L2_NETWORK_REQUEST),
-            request(annotations::ADDRESS_POOL_REQUEST),
-            request(annotations::ADDRESSES_REQUEST),
-        );
+        let request = |key| {
+            given
+                .get(key)
+                .filter(|text| !text.trim().is_empty())
+                .cloned()
+        };
+        let requests = |keys: &[&'static str]| {
+            let asked = |key| {
+                Some(Asked {
+                    key,
+                    value: request(key)?,
+                })
+            };
+            keys.iter().copied().filter_map(asked).collect()
+        };
+        let network_request = request(annotations::L2_NETWORK_REQUEST);
+        let pool_requests = requests(&annotations::ADDRESS_POOL_REQUESTS);
+        let addresses_requests = requests(&annotations::ADDRESSES_REQUESTS);
+        let sharing_keys = requests(&annotations::SHARING_KEYS);
         Self {
             key: ObjectKey::new(
                 meta.namespace.unwrap_or_default(),
@@ -205,8 +231,9 @@ impl Slim for ServiceView {
             has_annotations,
             labels: meta.labels.unwrap_or_default(),
             network_request,
-            pool_request,
-            addresses_request,
+            pool_requests,
+            addresses_requests,
+            sharing_keys,
             allocated_network: given.remove(annotations::ALLOCATED_NETWORK),
             allocated_addresses: given.remove(annotations::ALLOCATED_ADDRESSES),
             creation_asked: given.remove(annotations::CREATION_ASKED),
@@ -218,6 +245,7 @@ impl Slim for ServiceView {
                 .into_iter()
                 .map(port)
                 .collect(),
+            selector: spec.selector.unwrap_or_default(),
             is_local: spec.external_traffic_policy.as_deref() == Some("Local"),
             health_check_node_port: spec.health_check_node_port.and_then(as_port),
             source_ranges: spec.load_balancer_source_ranges.unwrap_or_default(),

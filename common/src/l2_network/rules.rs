@@ -54,6 +54,23 @@ pub(super) fn has_addresses() -> Rule {
     .field_path(".ranges")
 }
 
+/// On the whole: one way only to say which interface it is on.
+pub(super) fn parent_or_interfaces() -> Rule {
+    rule(
+        "!has(self.parent) || !has(self.interfaces) || self.interfaces.size() == 0",
+        r#"self.parent + ": named beside interfaces; write it as the first of these, and leave parent out""#,
+    )
+    .field_path(".parent")
+}
+
+/// On an interface: some can have such a name, or match such a pattern.
+pub(super) fn interface_can_be_read() -> Rule {
+    rule(
+        r"self.matches('^[^\s/:]+$')",
+        r#"self + ": no name of an interface; write one without spaces, slashes and colons, or a pattern such as bond*""#,
+    )
+}
+
 /// On a range: it is a CIDR block or a pair of IPv4 addresses.
 fn range_can_be_read() -> Rule {
     rule(

@@ -105,3 +105,81 @@ fn reports_invalid_namespace_selector() {
         "{error}"
     );
 }
+
+fn on_lan(more: serde_json::Value) -> Result<Segment, InvalidL2Network> {
+    let mut spec = serde_json::json!({
+        "subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"],
+    });
+    let fields = more.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(fields);
+    Segment::try_from(&network(serde_json::from_value(spec).unwrap()))
+}
+
+fn labels(labels: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let labels = labels.iter();
+    labels
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+#[test]
+fn lists_interfaces_of_each_node() {
+    let segment = on_lan(serde_json::json!({"interfaces": [
+        {"name": "eth9", "nodeSelector": {"matchLabels": {"rack": "r1"}}},
+        {"name": "eth0"},
+        {"name": "bond*"},
+    ]}))
+    .unwrap();
+    let names = |own: &[(&str, &str)]| {
+        let entries = segment
+            .on_node(&labels(own))
+            .into_owned()
+            .interfaces
+            .unwrap();
+        let names = entries.iter().map(|entry| entry.pattern.to_string());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["eth0", "bond*"]);
+    assert_eq!(names(&[("rack", "r1")]), ["eth9", "eth0", "bond*"]);
+    let unnamed = on_lan(serde_json::json!({})).unwrap();
+    assert_eq!(unnamed.on_node(&labels(&[])).interfaces, None);
+}
+
+#[test]
+fn adds_weights_of_preferred_nodes() {
+    let segment = on_lan(serde_json::json!({"preferredNodes": [
+        {"weight": 100, "nodeSelector": {"matchLabels": {"edge": "yes"}}},
+        {"weight": 30, "nodeSelector": {"matchExpressions": [{"key": "rack", "operator": "Exists"}]}},
+    ]}))
+    .unwrap();
+    let of = |own: &[(&str, &str)]| segment.preference_for(&labels(own));
+    assert_eq!(of(&[]), 0);
+    assert_eq!(of(&[("edge", "yes")]), 100);
+    assert_eq!(of(&[("edge", "yes"), ("rack", "r1")]), 130);
+}
+
+#[test]
+fn reports_faults_of_interfaces_and_preferred_nodes() {
+    let wrong = serde_json::json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    let entry = serde_json::json!({"weight": 1, "nodeSelector": {}});
+    let error = on_lan(serde_json::json!({
+        "parent": "eth0",
+        "interfaces": [{"name": "eth 0", "nodeSelector": wrong}],
+        "preferredNodes": [{"weight": 101, "nodeSelector": wrong}, entry, entry, entry, entry, entry],
+    }))
+    .unwrap_err();
+    for fault in [
+        "spec.parent: \"eth0\" is named beside spec.interfaces",
+        "spec.interfaces[0].name: \"eth 0\"",
+        "spec.interfaces[0].nodeSelector",
+        "spec.preferredNodes: 6 entries",
+        "spec.preferredNodes[0].weight: 101",
+        "spec.preferredNodes[0].nodeSelector",
+    ] {
+        assert!(
+            error.to_string().contains(fault),
+            "{fault} missing in {error}"
+        );
+    }
+    assert_eq!(error.faults.len(), 6, "{error}");
+}

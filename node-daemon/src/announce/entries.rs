@@ -63,7 +63,8 @@ pub fn changes(
             Some(role) => {
                 let status = status.get(name).unwrap_or(&nothing);
                 let address = desired.get(name).and_then(|desired| desired.node_address);
-                entry(role, status, snapshot.drains_on_named(name))
+                let draining = snapshot.drains_on_named(name);
+                entry(role, status, draining.then(|| why_draining(snapshot)))
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),
                         address: address.map(|address| address.to_string()),
@@ -113,8 +114,16 @@ pub fn stopped(snapshot: &Snapshot, roles: &Roles<'_>) -> Entries {
     changes
 }
 
-/// What is to be said; `None` as long as nothing is known.
-fn entry(role: &Role<'_>, status: &SegmentStatus, draining: bool) -> Option<SegmentNode> {
+fn why_draining(snapshot: &Snapshot) -> String {
+    let maintenance = snapshot.maintenance();
+    if maintenance.lasts(snapshot.looked_at) {
+        return format!("the Node is {maintenance}");
+    }
+    "the Node is being deleted, excluded from load balancers, or out of service".to_owned()
+}
+
+/// What is to be said; `None` as long as nothing is known. `draining`: why the Node is to carry no traffic.
+fn entry(role: &Role<'_>, status: &SegmentStatus, draining: Option<String>) -> Option<SegmentNode> {
     match role {
         Role::Hindered(fault) | Role::Awaiting(fault) => {
             Some(not_ready(segment_reasons::NO_INTERFACE, fault))
@@ -135,18 +144,17 @@ fn entry(role: &Role<'_>, status: &SegmentStatus, draining: bool) -> Option<Segm
     }
 }
 
-fn speaker(link: &Link, status: &SegmentStatus, draining: bool) -> Option<SegmentNode> {
+fn speaker(link: &Link, status: &SegmentStatus, draining: Option<String>) -> Option<SegmentNode> {
     let entry = if !link.up || link.mac.is_none() {
         let fault = format!(
             "interface {} is down, has no carrier or no Ethernet address; set it up, or name \
-             another in spec.parent",
+             another in spec.parent or spec.interfaces",
             link.name
         );
         not_ready(segment_reasons::INTERFACE_DOWN, &fault)
     } else if let Some(mac) = status.responding_from {
-        let entry = if draining {
-            let fault = "the Node is being deleted, excluded from load balancers, or drained";
-            not_ready(segment_reasons::DRAINING, fault)
+        let entry = if let Some(fault) = draining {
+            not_ready(segment_reasons::DRAINING, &fault)
         } else if status.has_lost_quorum() {
             without_quorum()
         } else {

@@ -102,6 +102,21 @@ impl Assignment {
         addresses.map(|(key, assigned)| (*key, assigned))
     }
 
+    /// The Services that have got an address since this assignment was made, with one that had it before;
+    /// `None`: nobody had it.
+    #[must_use]
+    pub fn joined<'a>(
+        &'a self,
+        now: &'a Self,
+        segment: &str,
+        address: IpAddr,
+    ) -> Option<(&'a ObjectKey, impl Iterator<Item = &'a ObjectKey>)> {
+        let key = Key::of(segment, address);
+        let before = &self.segments.get(segment)?.get(&key)?.services;
+        let now = &now.segments.get(segment)?.get(&key)?.services;
+        Some((before.first()?, now.difference(before)))
+    }
+
     /// What is known about one address.
     #[must_use]
     pub fn get(&self, segment: &str, address: IpAddr) -> Option<&Assigned> {

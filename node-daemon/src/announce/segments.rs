@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::plan::Assignment;
 use crate::cluster::snapshot::{L2NetworkView, Snapshot};
 use crate::cluster::voters::voter_set;
-use crate::protocol::{Contact, NodeId, View, VoterSet};
+use crate::protocol::{Contact, NodeId, View, VoterSet, Weight};
 use crate::responder::{Attachment, DesiredSegment, DesiredSegments, InterfaceAddress};
 use crate::wire::frames::solicited_node;
 use crate::wire::links::{Link, Vlan, choose, choose_parent};
@@ -63,7 +63,8 @@ pub fn roles<'a>(
             let segment = network.segment.as_ref().ok()?;
             let role = if segment.includes(&labels) {
                 let last_interface = last_interfaces.get(&key.name).cloned().flatten();
-                interface(segment, links, snapshot, last_interface.as_deref())
+                let segment = segment.on_node(&labels);
+                interface(&segment, links, snapshot, last_interface.as_deref())
             } else if witness_of.contains(&key.name) {
                 Role::Witness
             } else {
@@ -135,7 +136,7 @@ fn interface<'a>(
     }
 }
 
-/// The segments with a VLAN that this Node is on; `None` as long as that is not known, or nothing
+/// The segments with a VLAN that this Node is on, as they are on it; `None` as long as that is not known, or nothing
 /// may be done.
 #[must_use]
 pub fn with_vlan(snapshot: &Snapshot) -> Option<Vec<Segment>> {
@@ -147,7 +148,8 @@ pub fn with_vlan(snapshot: &Snapshot) -> Option<Vec<Segment>> {
     let segments = snapshot.networks.values();
     let segments = segments.filter_map(|network| network.segment.as_ref().ok());
     let here = segments.filter(|segment| segment.vlan.is_some() && segment.includes(&labels));
-    Some(here.cloned().collect())
+    let here = here.map(|segment| segment.on_node(&labels).into_owned());
+    Some(here.collect())
 }
 
 /// What does not come from the API objects, or is the same for all segments.
@@ -175,6 +177,8 @@ pub fn desired(
 ) -> DesiredSegments {
     let node_address = node_address(snapshot, here.links);
     let zone = zone(snapshot);
+    let labels = snapshot.node.as_ref().and_then(|node| node.labels.clone());
+    let labels = labels.unwrap_or_default();
     roles
         .iter()
         .filter_map(|(name, role)| {
@@ -211,7 +215,7 @@ pub fn desired(
                 draining: snapshot.drains_on(segment),
                 ending: here.ending,
                 service_proxy_works: here.service_proxy_works,
-                weight: snapshot.weight(),
+                weight: Weight::new(segment.preference_for(&labels), snapshot.share()),
                 own_addresses: link.map_or_else(Vec::new, |link| {
                     own_addresses(link, &service_addresses().collect())
                 }),

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::segments::{LastInterfaces, attachment, groups};
 use crate::cluster::state_dir;
-use crate::protocol::{Key, View};
+use crate::protocol::{Key, View, Weight};
 use crate::responder::{DesiredSegment, DesiredSegments};
 use crate::wire::links::Link;
 
@@ -54,7 +54,7 @@ struct Known {
     own_addresses: Vec<IpAddr>,
     node_address: Option<IpAddr>,
     draining: bool,
-    weight: u16,
+    weight: Weight,
     zone: u32,
     survive_via_api: bool,
     #[serde(default)]

@@ -8,23 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::{self, InvalidL2Network, L2Network, Segment, SegmentNode, Voters};
+use mooring_common::maintenance::Maintenance;
 use mooring_common::names::{annotations as keys, labels, taints as taint_keys};
 use mooring_common::node_view::{NodeView, Readiness};
 use mooring_common::taints;
 
 use super::saved_health::SavedHealth;
 use super::service_proxy::{Confirmed, ServiceProxy, UnservedServices};
+use crate::protocol::Weight;
 use crate::protocol::mac::Mac;
 use crate::vlan;
 
-/// The usual weight of a Node in the choice of speakers.
-const WEIGHT: u16 = 100;
-/// That of a Node that is not Ready.
-const WEIGHT_NOT_READY: u16 = 25;
+/// The share of a Node that is not Ready, beside the usual one.
+const SHARE_NOT_READY: u16 = 25;
 
 /// Everything that was observed, as of one moment. Cloning it is cheap.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub networks: Arc<BTreeMap<ObjectKey, Arc<L2NetworkView>>>,
     /// The Node that this daemon runs on; `None` if there is none.
     pub node: Option<Arc<NodeView>>,
+    /// This machine's clock when it was last looked at: what a person has limited until before is over.
+    pub looked_at: Timestamp,
     /// Which of these have been listed whole.
     pub synced: Synced,
     /// Whether this daemon may write and announce anything: see [`crate::fence`].
@@ -112,21 +115,26 @@ impl Snapshot {
 
     /// Whether it is to carry no traffic for another reason than its label.
     fn leaves(&self) -> bool {
+        let maintenance = self.maintenance().lasts(self.looked_at);
         self.node.as_ref().is_some_and(|node| {
-            let maintenance = node.annotation(keys::MAINTENANCE);
-            node.is_going()
-                || taints::has(&node.taints, taint_keys::OUT_OF_SERVICE)
-                || maintenance.is_some_and(|value| value != "false")
+            node.is_going() || taints::has(&node.taints, taint_keys::OUT_OF_SERVICE) || maintenance
         })
+    }
+
+    /// What a person says of the Node's maintenance.
+    #[must_use]
+    pub fn maintenance(&self) -> Maintenance {
+        let node = self.node.as_ref();
+        Maintenance::read(node.and_then(|node| node.annotation(keys::MAINTENANCE)))
     }
 
     /// How much of all addresses this Node should get: less where its kubelet is not well, which
     /// may be a fault of the kubelet alone.
     #[must_use]
-    pub fn weight(&self) -> u16 {
+    pub fn share(&self) -> u16 {
         match self.node.as_ref().map(|node| node.readiness) {
-            Some(Readiness::NotReady | Readiness::Unknown) => WEIGHT_NOT_READY,
-            Some(Readiness::Ready) | None => WEIGHT,
+            Some(Readiness::NotReady | Readiness::Unknown) => SHARE_NOT_READY,
+            Some(Readiness::Ready) | None => Weight::USUAL.share(),
         }
     }
 

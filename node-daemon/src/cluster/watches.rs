@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
@@ -17,9 +18,11 @@ use kube::{Api, Client, Resource};
 use mooring_common::errors::with_causes;
 use mooring_common::k8s::{self, ObjectKey, Slim};
 use mooring_common::l2_network::L2Network;
+use mooring_common::maintenance::Maintenance;
 use mooring_common::node_view::NodeView;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
 use super::saved_health::SavedHealth;
 use super::service_proxy::{Confirmed, ServiceProxy, UnservedServices};
@@ -30,6 +33,8 @@ use crate::vlan::Faults;
 /// How long changes are gathered before they are published: short against the 50 ms within which
 /// `/livez` has to follow a change, long against the gaps within a list.
 const GATHER: Duration = Duration::from_millis(5);
+/// How often the clock is looked at while the Node is in maintenance until a time: it may be set.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
 /// How long to wait for the API server after the start, until health checks are answered from what the
 /// process before has left.
 const API_SERVER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -72,6 +77,8 @@ struct Draft {
 struct Shared {
     draft: Mutex<Draft>,
     changed: Notify,
+    /// The Node has changed.
+    node_changed: Notify,
 }
 
 impl Shared {
@@ -88,6 +95,15 @@ impl Shared {
         edit(&mut draft);
         drop(draft);
         self.changed.notify_one();
+    }
+
+    /// When the Node's maintenance ends, if that is to come.
+    fn maintenance_ends(&self) -> Option<Timestamp> {
+        let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        match draft.snapshot.maintenance() {
+            Maintenance::Until(end) => Some(end).filter(|end| draft.snapshot.looked_at < *end),
+            Maintenance::Off | Maintenance::On | Maintenance::Unreadable(_) => None,
+        }
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -140,6 +156,7 @@ impl Watches {
             self.slices(&shared),
             self.networks(&shared),
             self.node(&shared),
+            self.maintenance(&shared),
             self.permission(&shared),
             self.service_proxy(&shared),
             self.refused(&shared),
@@ -201,9 +218,31 @@ impl Watches {
                 let mut nodes: BTreeMap<_, _> = node.map(|node| (key, node)).into_iter().collect();
                 news.enter(&mut nodes);
                 draft.snapshot.node = nodes.into_values().next();
+                draft.snapshot.looked_at = Timestamp::now();
             });
+            shared.node_changed.notify_one();
         })
         .await;
+    }
+
+    /// Looks at the clock when the Node's maintenance ends.
+    async fn maintenance(&self, shared: &Shared) {
+        loop {
+            let changed = shared.node_changed.notified();
+            let Some(end) = shared.maintenance_ends() else {
+                changed.await;
+                continue;
+            };
+            let now = Timestamp::now();
+            if now < end {
+                let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+                // Whether the Node has changed or the time has passed: it is looked at again.
+                let _ = timeout(left.min(LOOK_AT_CLOCK), changed).await;
+                continue;
+            }
+            tracing::info!(%end, "the maintenance of this Node has ended");
+            shared.edit(|draft| draft.snapshot.looked_at = now);
+        }
     }
 
     async fn permission(&self, shared: &Shared) {

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::mac::Mac;
 use super::random::mix;
+use super::weight::Weight;
 
 /// A Node, by the first eight bytes of the SHA-256 of its name.
 #[derive(
@@ -208,8 +209,8 @@ pub struct Flags {
 pub struct Heartbeat {
     /// What it says of itself.
     pub flags: Flags,
-    /// Its weight in the choice of holders: 100 is usual.
-    pub weight: u16,
+    /// Its weight in the choice of holders.
+    pub weight: Weight,
     /// The digest of what it holds.
     pub digest: Digest,
     /// How many keys that is.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::message::{Contact, Key, KeyId, NodeId, VoterSet, hash};
+use super::weight::Weight;
 
 /// What is to be spoken for on the segment, as the API objects say. It is the slow truth: it may
 /// differ between nodes for a while, and may be old while the API server is away.
@@ -116,8 +117,8 @@ pub struct Local {
     pub ending: bool,
     /// The service proxy works, as far as anybody can tell.
     pub service_proxy_works: bool,
-    /// Its weight in the choice of holders: 100 is usual.
-    pub weight: u16,
+    /// Its weight in the choice of holders.
+    pub weight: Weight,
     /// How it is reached, which its heartbeats state.
     pub contact: Contact,
     /// The secrets that it holds, newest first.
@@ -133,7 +134,7 @@ impl Default for Local {
             draining: false,
             ending: false,
             service_proxy_works: true,
-            weight: 100,
+            weight: Weight::USUAL,
             contact: Contact::default(),
             secrets: Vec::new(),
             has_gateway: false,

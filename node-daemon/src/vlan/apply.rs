@@ -35,7 +35,9 @@ pub enum ApplyError {
     )]
     Forbidden,
     /// The interface below does not take VLANs.
-    #[error("interface number {0} takes no VLANs; name another in spec.parent of the L2Network")]
+    #[error(
+        "interface number {0} takes no VLANs; name another in spec.parent or spec.interfaces of the L2Network"
+    )]
     NotOnThis(u32),
     /// `/proc/sys/net` cannot be written.
     #[error(

@@ -96,7 +96,10 @@ pub struct Ipv4Settings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoLink {
     /// The interface that the user named is not there.
-    #[error("there is no interface {0:?} on this node; correct spec.parent of the L2Network")]
+    #[error(
+        "there is no interface {0:?} on this node; correct spec.parent of the L2Network, or list the names \
+         that it has on different nodes in spec.interfaces"
+    )]
     Missing(String),
     /// The interface that the user named has no Ethernet.
     #[error(
@@ -107,20 +110,37 @@ pub enum NoLink {
     /// The interface that the segment was on is not there.
     #[error(
         "interface {0:?}, which the L2Network was on, is gone from this node, and no other has an \
-         address in one of its subnets; bring it back, or name another in spec.parent of the \
-         L2Network"
+         address in one of its subnets; bring it back, or name another in spec.parent or \
+         spec.interfaces of the L2Network"
     )]
     Gone(String),
+    /// No interface is one of those that the user lists.
+    #[error(
+        "no interface of this node that has Ethernet is called {names}, as spec.interfaces of the L2Network \
+         lists for it; there are {there}: add one of these to the list, or correct it"
+    )]
+    NotListed {
+        /// What was looked for.
+        names: String,
+        /// What there is.
+        there: String,
+    },
+    /// The user lists interfaces for other nodes only.
+    #[error(
+        "no entry of spec.interfaces of the L2Network is for this node; add one, or take the node out by \
+         spec.nodeSelector"
+    )]
+    NoEntry,
     /// There is nothing to go by.
     #[error(
         "no interface of this node has an address in a subnet of the L2Network, and there is no \
-         default route; name the interface in its spec.parent"
+         default route; name the interface in its spec.parent or spec.interfaces"
     )]
     Unknown,
 }
 
-/// The interface that a segment is on: the one that the user named; else the one with an address
-/// in one of its subnets; else the one that it was on, `home`; and only if it was on none, the one of the
+/// The interface that a segment is on: the one that the user named; the first that is there of those that the
+/// user listed ([`Segment::on_node`]); else the one with an address in one of its subnets; else the one that it was on, `home`; and only if it was on none, the one of the
 /// default route, which may lead to another network.
 ///
 /// So an interface that loses its address keeps the segment, and one that is gone is not replaced by any
@@ -141,6 +161,9 @@ pub fn choose<'a>(
             Some(_) => Ok(link),
             None => Err(NoLink::NoEthernet(parent.clone())),
         };
+    }
+    if let Some(entries) = &segment.interfaces {
+        return listed::choose(segment, entries, links, home);
     }
     let able = || links.iter().filter(|link| link.mac.is_some());
     // Somebody may have put a single service address on another interface: a whole subnet counts
@@ -177,7 +200,7 @@ fn whole<'a>(link: &'a Link, links: &'a [Link]) -> &'a Link {
     whole.filter(|whole| whole.mac.is_some()).unwrap_or(link)
 }
 
-/// The interface that a segment's VLAN is on: the one that the user named; else the one below an
+/// The interface that a segment's VLAN is on: the one that the user named or listed; else the one below an
 /// interface of that VLAN with an address in one of the subnets; else the one below the only
 /// interface of that VLAN, whoever has made it; else that of the default route, without its own VLAN. A part
 /// of a bond, bridge or the like is replaced by the whole.
@@ -200,8 +223,10 @@ pub fn choose_parent<'a>(segment: &Segment, links: &'a [Link]) -> Result<&'a Lin
     };
     let mut of_vlan = links.iter().filter(is_of_vlan);
     let home = of_vlan.next().filter(|_| of_vlan.next().is_none());
+    let is_listed = segment.interfaces.is_some();
+    let home = home.map(|link| below(link).filter(|_| is_listed).unwrap_or(link));
     let parent = match choose(segment, links, home.map(|link| link.name.as_str()))? {
-        link if segment.parent.is_some() => link,
+        link if segment.parent.is_some() || is_listed => link,
         link => bare(link),
     };
     Ok(whole(parent, links))
@@ -424,5 +449,6 @@ async fn read_default_routes(
     Ok(())
 }
 
+mod listed;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mooring_common::k8s::ObjectKey;
-use mooring_common::l2_network::{AddressMode, QuorumLoss, Segment, Voters};
+use mooring_common::l2_network::{AddressMode, Preference, QuorumLoss, Segment, Voters};
 use mooring_common::machines::Identity;
 use mooring_common::names::annotations;
 use mooring_common::node_view::{NodeView, Readiness};
@@ -24,7 +24,9 @@ use mooring_node::announce::upgrade;
 use mooring_node::cluster::snapshot::{
     L2NetworkView, PeerNode, ServiceView, SliceView, Snapshot, Synced, TrafficPolicy,
 };
-use mooring_node::protocol::{Decision, Destination, Moment, NodeId, Path, Transition, VoterSet};
+use mooring_node::protocol::{
+    Decision, Destination, Moment, NodeId, Path, Transition, VoterSet, Weight,
+};
 use mooring_node::responder::metrics::Metrics;
 use mooring_node::responder::upgrade_state::UpgradeState;
 use mooring_node::responder::{
@@ -461,18 +463,23 @@ impl Daemon {
         let approvals = objects.approvals.iter();
         let approvals =
             approvals.filter_map(|(node, set)| Some((self.name_of(objects, *node)?, voters(set))));
+        let own = here.local.weight.preference();
+        let preferred = (own > 0).then(|| Preference::new(own, Default::default()));
+        let preferred = preferred.into_iter();
         L2NetworkView {
             uid: format!("{uid:x}"),
             segment: Ok(Segment {
                 name: NETWORK.to_owned(),
                 vlan: None,
                 parent: None,
+                interfaces: None,
                 mtu: None,
                 subnets: vec![("10.0.0.0/16".parse().unwrap_or_default(), gateway)],
                 ranges: Vec::new(),
                 pools: Vec::new(),
                 node_selector: [(LABEL, "1")].into_iter().collect(),
                 includes_excluded: false,
+                preferred: preferred.collect(),
                 on_quorum_loss: if self.birth.parameters.survive_via_api {
                     QuorumLoss::SurviveViaApi
                 } else {
@@ -507,7 +514,7 @@ impl Daemon {
             addresses: Vec::new(),
             pod_cidrs: Vec::new(),
             network_unavailable: None,
-            readiness: if here.local.weight < 100 {
+            readiness: if here.local.weight.share() < Weight::USUAL.share() {
                 Readiness::NotReady
             } else {
                 Readiness::Ready

@@ -8,7 +8,7 @@ use mooring_node::protocol::Path;
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::network::{Nodes, each};
 use super::objects::SPOTS_OF_A_SERVICE;
-use super::schedule::Shape;
+use super::schedule::{Shape, weight};
 use super::steps::Step;
 
 macro_rules! fault_kinds {
@@ -328,7 +328,7 @@ impl Maker<'_> {
             FaultKind::CandidatesChanged => self.change_candidates(),
             FaultKind::WeightChanged => {
                 let node = self.member();
-                let weight = self.chance.u16(20..300);
+                let weight = weight(self.chance.u16(20..300));
                 self.at(self.fault.at, Step::Weight { node, weight });
             }
             FaultKind::Replayed => self.replay(),

@@ -9,7 +9,8 @@
 //!    two voters, survivors), the same holds for longer times; and where messages of some node are
 //!    slow, for as much longer as one of them may take.
 //! 3. Once all is healed and some time has passed, nothing moves.
-//! 4. Machines send few and small messages, and always go on.
+//! 4. A while after that, those that are preferred most of all that may hold a key have it.
+//! 5. Machines send few and small messages, and always go on.
 
 use std::fmt;
 
@@ -89,6 +90,8 @@ pub enum Violation {
     Restless { key: usize, moves: usize },
     /// A key moved long after all was healed.
     Late { key: usize, at: Instant },
+    /// A node has a key that another should have, which is preferred.
+    NotPreferred { key: usize, node: usize },
     /// A node sends too much.
     Noisy { node: usize, messages: usize },
     /// A message is too large.
@@ -116,6 +119,7 @@ impl Violation {
             Self::Dark { .. } => "dark",
             Self::Restless { .. } => "restless",
             Self::Late { .. } => "late move",
+            Self::NotPreferred { .. } => "not preferred",
             Self::Noisy { .. } => "noisy",
             Self::Large { .. } => "large",
             Self::Stuck { .. } => "stuck",
@@ -165,6 +169,12 @@ impl fmt::Display for Violation {
             Self::Late { key, at } => {
                 write!(f, "late move: k{} still moves at {}", key + 1, Stamp(*at))
             }
+            Self::NotPreferred { key, node } => write!(
+                f,
+                "not preferred: n{} still has k{}, which a preferred node could have",
+                node + 1,
+                key + 1
+            ),
             Self::Noisy { node, messages } => {
                 write!(
                     f,

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mooring_node::protocol::mac::Mac;
-use mooring_node::protocol::{ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet};
+use mooring_node::protocol::{
+    ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet, Weight,
+};
 
 use super::clock::{Clock, Instant, NEVER};
 use super::objects::Objects;
@@ -109,7 +111,7 @@ pub struct Node<E> {
     /// How many causes there are that it sees the API's objects as they were.
     pub stale: u8,
     /// Its weight in the choice of holders.
-    pub weight: u16,
+    pub weight: Weight,
     /// When its link went down of late.
     pub flaps: Vec<Instant>,
     /// Until when it may hold itself for unreliable.
@@ -161,7 +163,7 @@ impl<E> Node<E> {
             sees_draining: false,
             unfit: 0,
             stale: 0,
-            weight: 100,
+            weight: Weight::USUAL,
             flaps: Vec::new(),
             damped_until: 0,
             generation: 0,

@@ -3,7 +3,7 @@
 //! A scenario is a few schedules that differ in when things happen to one another: in none of them may
 //! anything go wrong, and without the rule something must in at least one.
 
-use mooring_node::protocol::{Parameters, Path};
+use mooring_node::protocol::{Parameters, Path, Weight};
 
 use super::clock::{Instant, MILLISECOND, SECOND};
 use super::faults::Steps;
@@ -178,7 +178,7 @@ fn rule_a() -> Scenario {
     Scenario::of((0..10).map(|phase| {
         let mut script = Script::held_by_the_first(5);
         // Node 1 is the best to hand over to, and node 2 the next best.
-        script.shape.weights = vec![(1, 10_000), (2, 500), (3, 1), (4, 1)];
+        script.shape.weights = vec![(1, Weight::new(2, 100)), (2, Weight::new(1, 100))];
         script.at(
             5 * SECOND,
             Step::Drop {

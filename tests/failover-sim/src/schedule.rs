@@ -2,7 +2,7 @@
 //! a seed.
 
 use fastrand::Rng;
-use mooring_node::protocol::Parameters;
+use mooring_node::protocol::{Parameters, Weight};
 
 use super::clock::{Instant, MICROSECOND, MILLISECOND, SECOND};
 use super::faults::{Fault, FaultKind, Steps};
@@ -25,7 +25,7 @@ pub struct Shape {
     /// Whether there is a gateway.
     pub gateway: bool,
     /// Nodes' weights, of those that have not the usual one.
-    pub weights: Vec<(usize, u16)>,
+    pub weights: Vec<(usize, Weight)>,
     /// The network's manners.
     pub manners: Manners,
     /// How much clocks drift at most, in parts of a billion.
@@ -147,7 +147,7 @@ impl Shape {
             shape.voters = Some(shape.random_voters(chance));
         }
         if chance.u8(0..5) == 0 {
-            let weight = chance.u16(30..300);
+            let weight = weight(chance.u16(30..300));
             shape.weights.push((chance.usize(0..shape.first()), weight));
         }
         shape
@@ -170,6 +170,12 @@ impl Shape {
     }
 }
 
+/// A weight that follows from a number below 300: in three steps of preference.
+#[must_use]
+pub const fn weight(number: u16) -> Weight {
+    Weight::new(number / 100, 20 + number % 100)
+}
+
 /// What is to happen in one simulation.
 #[derive(Clone, Debug)]
 pub struct Schedule {
@@ -189,6 +195,10 @@ pub struct Schedule {
 
 /// How long after the last fault the simulation must have come to rest.
 pub const SETTLING: Instant = 6 * SECOND;
+
+/// How long after the last fault the most preferred nodes have everything: they must have been there for a
+/// minute, and what has been moved before stays for two.
+pub const PREFERRED_AFTER: Instant = 200 * SECOND;
 
 /// In one of so many simulations a heartbeat bears two echoes only, as if the segment had many members.
 const FEW: u64 = 5;
@@ -219,19 +229,38 @@ impl Schedule {
             .map(|_| Self::fault(chance, healed_at, long))
             .collect();
         faults.sort_by_key(|fault| fault.at);
+        let prefers = |(_, weight): &(usize, Weight)| weight.preference() > 0;
+        let rest = if long && shape.weights.iter().any(prefers) {
+            PREFERRED_AFTER
+        } else {
+            SETTLING + 4 * SECOND
+        };
         let schedule = Self {
             seed,
             shape,
             faults,
             steps: Vec::new(),
             healed_at,
-            ends_at: healed_at + SETTLING + 4 * SECOND,
+            ends_at: healed_at + rest,
         };
         if seed % WHOLE == 1 {
             schedule.of_whole_daemons(off)
         } else {
             schedule
         }
+    }
+
+    /// The schedule of a seed with preferences for all nodes, which goes on until the preferred ones must have
+    /// everything.
+    #[must_use]
+    pub fn preferring(seed: u64) -> Self {
+        let mut schedule = Self::random(seed, Parameters::default());
+        let chance = &mut Rng::with_seed(seed);
+        let nodes = 0..schedule.shape.total();
+        let weights = nodes.map(|node| (node, weight(chance.u16(0..300))));
+        schedule.shape.weights = weights.collect();
+        schedule.ends_at = schedule.healed_at + PREFERRED_AFTER;
+        schedule
     }
 
     fn fault(chance: &mut Rng, healed_at: Instant, long: bool) -> Fault {

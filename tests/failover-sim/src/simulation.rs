@@ -393,6 +393,7 @@ impl<E: Engine> Simulation<E> {
         if self.watch.violation.is_none() {
             self.watch.end(self.ends_at);
             self.judge_voters();
+            self.judge_preferences();
         }
         self.outcome()
     }

@@ -1,6 +1,6 @@
 //! What happens to the simulation from outside, one thing at one instant.
 
-use mooring_node::protocol::{Body, Path};
+use mooring_node::protocol::{Body, Path, Weight};
 
 use super::clock::Instant;
 use super::network::Nodes;
@@ -96,7 +96,7 @@ pub enum Step {
     /// The API server holds what it held so long ago.
     Restore { back: Instant },
     /// A node's weight in the choice of holders.
-    Weight { node: usize, weight: u16 },
+    Weight { node: usize, weight: Weight },
     /// Messages that were recorded are sent again, in another order, to anybody.
     Replay { messages: usize },
     /// All that `from` has sent between two instants reaches `to` again, at the pace at which it was

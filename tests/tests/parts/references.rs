@@ -32,6 +32,14 @@ fn flags_of_central() {
 }
 
 #[test]
+fn flags_of_the_import() {
+    check(
+        "flags-mooring-central-import.md",
+        &mooring_central::import::TABLE.reference(),
+    );
+}
+
+#[test]
 fn flags_of_the_node_daemon() {
     check(
         "flags-mooring-node.md",

@@ -4,6 +4,7 @@
 mod life;
 mod ownership;
 mod requests;
+mod sharing;
 
 use std::sync::OnceLock;
 

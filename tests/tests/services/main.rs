@@ -5,5 +5,6 @@ mod cloudscale_services;
 mod l2_networks;
 mod l2_services;
 mod leadership;
+mod moving;
 mod services_alone;
 mod upstream_manifest;

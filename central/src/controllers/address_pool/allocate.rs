@@ -1,4 +1,5 @@
-//! Gives out addresses: in memory, under one lock, so that no two Services get the same.
+//! Gives out addresses: in memory, under one lock, so that no two Services get the same but by the rules
+//! of [`sharing`].
 //!
 //! What is given out is written on the Service by the service controller. After a restart, and
 //! whenever this process begins to lead, every Service is read from the API server before the
@@ -8,6 +9,7 @@ mod find;
 mod fresh;
 mod pool;
 mod reserved;
+mod sharing;
 mod unavailable;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,6 +25,7 @@ use tokio::sync::watch;
 use fresh::Fresh;
 pub use pool::Pool;
 pub use reserved::{Reserved, ReservedAddresses};
+pub use sharing::{Backends, Collision, Port, SharingTerms, Unshareable, Violation};
 pub use unavailable::Unavailable;
 
 /// What a Service has.
@@ -45,6 +48,8 @@ pub struct Request {
     pub network: Option<String>,
     /// From this pool of an L2Network only.
     pub pool: Option<String>,
+    /// The annotation that says so, where it is not Mooring's own.
+    pub pool_annotation: Option<&'static str>,
     /// These addresses and no others.
     pub addresses: Vec<IpAddr>,
     /// What is known of its namespace.
@@ -108,6 +113,8 @@ pub struct Claim {
     pub namespace: Namespace,
     /// Its own labels.
     pub labels: BTreeMap<String, String>,
+    /// With whom it can share addresses; `None`: it is another implementation's.
+    pub terms: Option<SharingTerms>,
 }
 
 impl Claim {
@@ -130,11 +137,14 @@ struct State {
     nodes: HashMap<IpAddr, Vec<String>>,
     /// What each Service is to have.
     held: HashMap<ObjectKey, Held>,
-    /// Addresses that nobody else may have: those held, those that a Service is about to give up
-    /// but may still show in its status, and those that somebody else has put into a status.
-    by_address: HashMap<IpAddr, ObjectKey>,
+    /// Addresses that are not free, with the Services that have each, the first one in front: those held,
+    /// those that a Service is about to give up but may still show in its status, and those that somebody
+    /// else has put into a status.
+    by_address: HashMap<IpAddr, Vec<ObjectKey>>,
     /// The same, by Service.
     occupied: HashMap<ObjectKey, HashSet<IpAddr>>,
+    /// With whom each Service of ours can share addresses.
+    terms: HashMap<ObjectKey, SharingTerms>,
     /// When an address came back, as a running number: those that came back last are given out
     /// last, so that a node that still announces one does not meet its new owner.
     released: HashMap<IpAddr, u64>,
@@ -190,19 +200,23 @@ impl Allocations {
     ///
     /// What a status shows goes to nobody else. A record that the status confirms counts, whatever has
     /// become of the L2Network. Any other may have been written by whoever may write the Service: it
-    /// gets the Service what that could have asked for. An address that two claim stays with the first.
+    /// gets the Service what that could have asked for. An address that two claim stays with the first, unless
+    /// they share it.
     pub fn seed(&self, claims: &[Claim]) {
         let mut state = self.lock();
         for claim in claims {
             state.occupy(&claim.key, &claim.status);
+            if let Some(terms) = claim.terms.clone() {
+                state.terms.insert(claim.key.clone(), terms);
+            }
         }
         let (proven, wished): (Vec<&Claim>, Vec<&Claim>) =
             claims.iter().partition(|claim| claim.is_proven());
         for Claim { key, recorded, .. } in proven {
             let may_stay = |held: &&Held| {
                 let mut addresses = held.addresses.iter();
-                state.are_free(key, &held.addresses)
-                    && !addresses.any(|address| state.is_reserved(*address))
+                addresses
+                    .all(|address| state.may_keep(key, *address) && !state.is_reserved(*address))
             };
             if let Some(held) = recorded.as_ref().filter(may_stay).cloned() {
                 state.hold(key.clone(), held);
@@ -224,8 +238,8 @@ impl Allocations {
         self.seeded.load(Ordering::Acquire)
     }
 
-    /// Takes note that a Service which is not ours has these addresses, and holds nothing. True if
-    /// any other address of it came back.
+    /// Takes note that a Service which is not ours has these addresses, and holds nothing. True if it
+    /// had any other, which others may have now.
     pub fn leave(&self, key: &ObjectKey, addresses: &[IpAddr]) -> bool {
         let mut state = self.lock();
         state.held.remove(key);
@@ -234,18 +248,22 @@ impl Allocations {
     }
 
     /// What a Service with these addresses in its status, but without a record, can be taken to
-    /// hold: if they are a pool's, and nobody else's.
+    /// hold: if they are a pool's, and nobody else's with whom it cannot share them. From here on they are
+    /// known to be in its status.
     #[must_use]
     pub fn adoptable(&self, key: &ObjectKey, addresses: &[IpAddr]) -> Option<Held> {
-        let state = self.lock();
+        let mut state = self.lock();
         let families: HashSet<Family> = addresses.iter().map(|a| Family::of(*a)).collect();
-        if families.len() != addresses.len() || !state.are_free(key, addresses) {
+        let mut each = addresses.iter();
+        if families.len() != addresses.len() || !each.all(|one| state.may_keep(key, *one)) {
             return None;
         }
         let mut pools = state.pools.iter();
         let pool = pools.find(|pool| state.offers(pool, addresses))?;
+        let network = pool.network.clone();
+        state.occupy(key, addresses);
         Some(Held {
-            network: pool.network.clone(),
+            network,
             addresses: addresses.to_vec(),
         })
     }
@@ -269,7 +287,8 @@ impl Allocations {
     pub fn used(&self, network: &str) -> i64 {
         let state = self.lock();
         let held = state.held.values().filter(|held| held.network == network);
-        i64::try_from(held.map(|held| held.addresses.len()).sum::<usize>()).unwrap_or(i64::MAX)
+        let addresses: HashSet<&IpAddr> = held.flat_map(|held| &held.addresses).collect();
+        i64::try_from(addresses.len()).unwrap_or(i64::MAX)
     }
 
     /// How many addresses of a family an L2Network has; `None`: none.
@@ -312,15 +331,16 @@ impl Allocations {
     }
 
     /// The Service's status says what it holds. Only now may others have the addresses that it had
-    /// before. True if there were any.
+    /// before. True if it had any.
     pub fn settle(&self, key: &ObjectKey) -> bool {
         let mut state = self.lock();
         let keep = state.held.get(key).map(|held| held.addresses.clone());
         state.vacate_all_but(key, &keep.unwrap_or_default())
     }
 
-    /// Takes back what a Service holds. True if any address came back.
+    /// Takes back what a Service holds. True if it had any address.
     pub fn release(&self, key: &ObjectKey) -> bool {
+        self.set_terms(key, None);
         self.leave(key, &[])
     }
 
@@ -363,11 +383,14 @@ impl State {
         pools
             .find(|pool| pool.network == held.network && pool.has_all(&held.addresses))
             .is_some_and(|pool| {
-                self.are_free(key, &held.addresses)
+                let mut addresses = held.addresses.iter();
+                addresses.all(|address| self.may_keep_or_join(key, *address))
                     && self.offers(pool, &held.addresses)
                     && pool.allows(namespace)
                     && pool.allows_service(labels)
-                    && self.exceeded(pool, key, held.addresses.len()).is_none()
+                    && self
+                        .room(pool, key)
+                        .is_none_or(|room| room.has_place(&held.addresses))
             })
     }
 
@@ -383,23 +406,17 @@ impl State {
         pool.has_all(addresses) && !each.any(|address| self.is_reserved(*address))
     }
 
-    fn are_free(&self, key: &ObjectKey, addresses: &[IpAddr]) -> bool {
-        addresses
-            .iter()
-            .all(|address| self.by_address.get(address).is_none_or(|by| by == key))
-    }
-
     fn occupy(&mut self, key: &ObjectKey, addresses: &[IpAddr]) {
         for address in addresses {
-            if self.by_address.contains_key(address) {
+            let own = self.occupied.entry(key.clone()).or_default();
+            if !own.insert(*address) {
                 continue;
             }
             if let Some(release) = self.released.remove(address) {
                 self.by_release.remove(&release);
             }
-            self.by_address.insert(*address, key.clone());
-            let own = self.occupied.entry(key.clone()).or_default();
-            own.insert(*address);
+            let occupants = self.by_address.entry(*address).or_default();
+            occupants.push(key.clone());
             self.is_given(*address);
         }
     }
@@ -416,6 +433,12 @@ impl State {
             self.occupied.insert(key.clone(), own);
         }
         for address in &gone {
+            if let Some(occupants) = self.by_address.get_mut(address) {
+                occupants.retain(|occupant| occupant != key);
+                if !occupants.is_empty() {
+                    continue;
+                }
+            }
             self.by_address.remove(address);
             self.releases += 1;
             self.released.insert(*address, self.releases);

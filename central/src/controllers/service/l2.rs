@@ -125,10 +125,18 @@ impl L2Services {
     }
 
     fn observe(&self, service: &ServiceView) -> Allocated {
-        if !self.serves(service) {
+        let is_ours = self.serves(service);
+        let terms = is_ours.then(|| request::terms(service));
+        if self.allocations.set_terms(&service.key, terms) {
+            self.look_at_waiting();
+        }
+        if !is_ours {
             return Err(Obstacle::NotOurs);
         }
-        let waits = |observed: &Allocated| matches!(observed, Err(Obstacle::Unavailable(_)));
+        let waits = |observed: &Allocated| {
+            let obstacle = observed.as_ref().err();
+            obstacle.is_some_and(|obstacle| obstacle.unavailable().is_some())
+        };
         let look = || {
             let namespace = self.namespace(&service.key);
             observe::observe(service, namespace, &self.allocations)
@@ -167,6 +175,7 @@ impl L2Services {
         Claim {
             recorded: observe::recorded(&service).filter(|_| service.has_finalizer()),
             namespace: self.namespace(&service.key),
+            terms: self.serves(&service).then(|| request::terms(&service)),
             status: service.status,
             labels: service.labels,
             key: service.key,
@@ -192,9 +201,14 @@ impl L2Services {
         Ok(cached.map(|service| (*service).clone()))
     }
 
-    /// Services that wait for an address are looked at again.
+    /// Others may have what a Service had.
     fn address_came_back(&self) {
         (self.changed)();
+        self.look_at_waiting();
+    }
+
+    /// Services that wait for an address are looked at again.
+    fn look_at_waiting(&self) {
         let waiting = std::mem::take(&mut *self.waiting());
         for key in waiting {
             self.queue.add(key);

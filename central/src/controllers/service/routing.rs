@@ -1,6 +1,6 @@
 //! Which Services are ours, and who provides what they ask for.
 
-use mooring_common::names::{CLASS_PREFIX, L2_CLASS};
+use mooring_common::names::{CLASS_PREFIX, L2_CLASS, annotations};
 
 use crate::views::service_view::ServiceView;
 
@@ -58,8 +58,10 @@ impl Routing {
             return Some(named);
         }
         let has = service.allocated_network.is_some() && service.public_network.is_none();
-        let asked = [&service.network_request, &service.pool_request];
-        let asks = asked.iter().any(|asked| asked.is_some()) || has;
+        // Those of other implementations choose nothing: they may be left over on a Service of the cloud.
+        let mut pools = service.pool_requests.iter();
+        let asks_for_pool = pools.any(|asked| asked.key == annotations::ADDRESS_POOL_REQUEST);
+        let asks = service.network_request.is_some() || asks_for_pool || has;
         match self.clouds.first().copied() {
             Some(cloud) if !self.l2_networks || !asks || class.is_some() => {
                 Some(Server::Cloud(cloud))

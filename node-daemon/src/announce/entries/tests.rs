@@ -87,6 +87,13 @@ fn each_role_has_its_reason() {
         })
     );
 
+    let mut maintained = world(None);
+    maintained.node = Some(Arc::new(NodeView::slim(
+        serde_json::from_value(json!({"metadata": {
+            "annotations": {"mooring.dev/maintenance": "until=2026-11-25T22:00:00Z"},
+        }}))
+        .unwrap(),
+    )));
     let mut draining = world(None);
     draining.node = Some(Arc::new(NodeView::slim(
         serde_json::from_value(json!({"metadata": {
@@ -99,6 +106,11 @@ fn each_role_has_its_reason() {
             look(&draining, Ok(&link(true)), true, None),
             "Draining",
             "excluded",
+        ),
+        (
+            look(&maintained, Ok(&link(true)), true, None),
+            "Draining",
+            "in maintenance until 2026-11-25T22:00:00Z",
         ),
         (
             look(&nothing, Ok(&link(false)), true, None),

@@ -173,6 +173,69 @@ fn sharing_services_need_node_that_serves_all() {
     assert_eq!(assigned.unwrap().services.len(), 2);
 }
 
+/// One Service without endpoints takes the address from nobody, and one that is gone neither.
+#[test]
+fn sharing_service_without_endpoints_silences_no_other() {
+    let cluster = |name: &str, ready: &[&str]| {
+        World::new()
+            .service("web", TrafficPolicy::Cluster, &["192.0.2.17"])
+            .endpoints("web", &["a"], &[])
+            .service(name, TrafficPolicy::Cluster, &["192.0.2.17"])
+            .endpoints(name, ready, &[])
+    };
+    for ready in [&["b"][..], &[]] {
+        let wanted = cluster("dns", ready).group("192.0.2.17").unwrap();
+        assert_eq!(wanted.candidates, Candidates::All);
+    }
+    let nobody = World::new()
+        .service("web", TrafficPolicy::Cluster, &["192.0.2.17"])
+        .service("dns", TrafficPolicy::Cluster, &["192.0.2.17"]);
+    assert_eq!(nobody.group("192.0.2.17"), None);
+    let local = |ready: &[&str], leaving: &[&str]| {
+        World::new()
+            .service("tcp", TrafficPolicy::Local, &["192.0.2.17"])
+            .service("udp", TrafficPolicy::Local, &["192.0.2.17"])
+            .endpoints("tcp", ready, leaving)
+            .endpoints("udp", ready, leaving)
+            .group("192.0.2.17")
+            .map(|wanted| wanted.candidates)
+    };
+    assert_eq!(local(&["a", "c"], &["b"]), Some(only(&["a", "c"])));
+    assert_eq!(local(&[], &["b"]), Some(only(&["b"])));
+}
+
+#[test]
+fn who_joins_an_address_is_known_with_who_had_it() {
+    let world = |names: &[&str]| {
+        let add = |world: World, name: &&str| {
+            world
+                .service(name, TrafficPolicy::Cluster, &["192.0.2.17"])
+                .endpoints(name, &["a"], &[])
+        };
+        names.iter().fold(World::new(), add).assign()
+    };
+    let address = "192.0.2.17".parse().unwrap();
+    let joined = |before: &[&str], now: &[&str]| {
+        let (before, now) = (world(before), world(now));
+        let (first, joined) = before.joined(&now, "public", address)?;
+        Some((
+            first.name.clone(),
+            joined.map(|key| key.name.clone()).collect::<Vec<_>>(),
+        ))
+    };
+    assert_eq!(joined(&[], &["web"]), None, "nobody had it");
+    assert_eq!(joined(&["web"], &[]), None, "nobody has it");
+    let all = joined(&["web"], &["dns", "ssh", "web"]);
+    assert_eq!(
+        all,
+        Some(("web".to_owned(), vec!["dns".to_owned(), "ssh".to_owned()]))
+    );
+    assert_eq!(
+        joined(&["dns", "web"], &["web"]),
+        Some(("dns".to_owned(), vec![]))
+    );
+}
+
 #[test]
 fn node_that_serves_one_is_enough_if_none_serves_all() {
     let apart = |two: &[&str]| {

@@ -1,6 +1,8 @@
 use mooring_common::engine::Step as _;
 use mooring_common::k8s::{ObjectKey, Slim};
-use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
+use mooring_common::l2_network::{
+    L2Network, L2NetworkSpec, PreferredNodes, SegmentInterface, Subnet,
+};
 use mooring_common::node_addresses::{AddressType, NodeAddress};
 use mooring_common::node_view::NodeView;
 use serde_json::json;
@@ -340,7 +342,7 @@ fn steps_lead_to_desired_orders() {
         let addresses = addresses.iter().map(|a| (a.parse().unwrap(), None));
         Arc::new(DesiredSegment {
             addresses: [(Key(1), addresses.collect())].into(),
-            weight,
+            weight: Weight::new(0, weight),
             ..DesiredSegment::default()
         })
     };
@@ -478,4 +480,38 @@ fn remembers_interface_until_l2network_names_another() {
         fault.contains("\"eth9\"") && fault.contains("spec.parent"),
         "{fault}"
     );
+}
+
+#[test]
+fn labels_choose_interface_and_preference() {
+    let selector =
+        |value: &str| serde_json::from_value(json!({"matchLabels": {"rack": value}})).unwrap();
+    let listed = network(|spec| {
+        let entry = |name: &str, rack: &str| SegmentInterface {
+            name: name.to_owned(),
+            node_selector: Some(selector(rack)),
+        };
+        spec.interfaces = vec![entry("eth0", "2"), entry("wan*", "1")];
+        let preferred = |weight, rack: &str| PreferredNodes {
+            weight,
+            node_selector: selector(rack),
+        };
+        spec.preferred_nodes = vec![preferred(70, "2"), preferred(30, "1"), preferred(5, "1")];
+    });
+    let mut links = eth(true);
+    let mut wan = links[0].clone();
+    (wan.name, wan.index) = ("wan1".into(), 3);
+    links.push(wan);
+    let snapshot = snapshot(listed);
+    let roles = roles(&snapshot, &links, &BTreeSet::new(), &LastInterfaces::new());
+    assert_eq!(roles["public"], Role::Speaker(&links[1]));
+    let here = LocalState {
+        node_name: "me",
+        links: &links,
+        heartbeat_port: 10_268,
+        service_proxy_works: true,
+        ending: false,
+    };
+    let desired = desired(&snapshot, &roles, &assign(&snapshot), here);
+    assert_eq!(desired["public"].weight, Weight::new(35, 100));
 }

@@ -27,6 +27,7 @@ impl<E: EventSink> SupervisorState<E> {
     pub(super) fn decide(&mut self, now: Instant, ending: bool) -> Option<Instant> {
         let snapshot = self.context.snapshot.load_full();
         self.reporter.view_age(&snapshot);
+        self.reporter.maintenance(&snapshot);
         let links = Arc::clone(&self.links.borrow_and_update());
         if !snapshot.decides_speakers() {
             return None;
@@ -80,7 +81,10 @@ impl<E: EventSink> SupervisorState<E> {
                 && Arc::ptr_eq(&old.confirmed, &snapshot.confirmed)
         });
         if !same {
-            self.assignment = assign(snapshot);
+            let assignment = assign(snapshot);
+            self.reporter
+                .report_joined(snapshot, &self.assignment, &assignment);
+            self.assignment = assignment;
             self.reporter.refused(snapshot, refused(snapshot));
             self.assigned_from = Some(Arc::clone(snapshot));
         }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::l2_network::SpokenFor;
+use mooring_common::maintenance::Maintenance;
 use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 
 use crate::announce::EventSink;
@@ -49,6 +50,8 @@ pub(super) struct EventReporter<E> {
     refused: RefusedAddresses,
     /// The addresses of a segment that are left to other stations.
     occupied: BTreeSet<(String, IpAddr)>,
+    /// What is wrong with the Node's annotation of its maintenance.
+    maintenance_fault: Option<String>,
 }
 
 /// The members of a segment.
@@ -74,6 +77,7 @@ impl<E: EventSink> EventReporter<E> {
             begun: BTreeMap::new(),
             refused: RefusedAddresses::new(),
             occupied: BTreeSet::new(),
+            maintenance_fault: None,
         }
     }
 
@@ -91,6 +95,25 @@ impl<E: EventSink> EventReporter<E> {
         if let Some(heard) = snapshot.heard {
             self.metrics.view_age.set(heard.elapsed().as_secs_f64());
         }
+    }
+
+    /// The annotation of the Node's maintenance is to name an end, and cannot be read: reported once.
+    pub(super) fn maintenance(&mut self, snapshot: &Snapshot) {
+        let maintenance = snapshot.maintenance();
+        let fault = match &maintenance {
+            Maintenance::Unreadable(_) => Some(maintenance.to_string()),
+            Maintenance::Off | Maintenance::On | Maintenance::Until(_) => None,
+        };
+        if fault == self.maintenance_fault {
+            return;
+        }
+        if let (Some(fault), Some(node)) = (&fault, &snapshot.node) {
+            tracing::warn!(%fault, "the end of the maintenance cannot be read");
+            let (kind, reason) = (EventKind::Warning, reasons::MAINTENANCE_UNREADABLE);
+            let note = format!("Node {} is {fault}.", self.node_name);
+            self.events.event(node.reference(), kind, reason, note);
+        }
+        self.maintenance_fault = fault;
     }
 
     /// The segment can be spoken on, or not any more.
@@ -257,6 +280,41 @@ impl<E: EventSink> EventReporter<E> {
                 changes.sort_by_key(|change| change.address);
                 changes.dedup_by_key(|change| change.address);
                 let note = note(&self.node_name, &segment, &changes);
+                let reason = reasons::ADDRESS_ANNOUNCED;
+                self.report_service(snapshot, key, EventKind::Normal, reason, note);
+            }
+        }
+    }
+
+    /// Services share addresses that this node announces already: one Event for each of them, with all its
+    /// addresses.
+    pub(super) fn report_joined(&self, snapshot: &Snapshot, before: &Assignment, now: &Assignment) {
+        for (segment, status) in &self.status {
+            let mut by_service: BTreeMap<&ObjectKey, (Vec<String>, &ObjectKey)> = BTreeMap::new();
+            let begun = self.begun.get(segment);
+            // Of those that it has just begun to announce, all Services are told.
+            let is_told = |address: &&IpAddr| {
+                let mut begun = begun.into_iter().flatten();
+                !begun.any(|change| change.address == **address)
+            };
+            for address in status.speaks_for.keys().filter(is_told) {
+                let Some((first, joined)) = before.joined(now, segment, *address) else {
+                    continue;
+                };
+                for service in joined {
+                    let known = by_service.entry(service);
+                    known
+                        .or_insert((Vec::new(), first))
+                        .0
+                        .push(address.to_string());
+                }
+            }
+            for (key, (addresses, first)) in by_service {
+                let note = format!(
+                    "Node {} announces {} on L2Network {segment}, as it does for Service {first} already.",
+                    self.node_name,
+                    addresses.join(" and ")
+                );
                 let reason = reasons::ADDRESS_ANNOUNCED;
                 self.report_service(snapshot, key, EventKind::Normal, reason, note);
             }

@@ -126,19 +126,20 @@ fn keeps_addresses_of_peers() {
 }
 
 #[test]
-fn unready_node_has_less_weight() {
-    let weight = |status: &str| {
+fn unready_node_has_smaller_share() {
+    let share = |status: &str| {
         let conditions = json!([{"type": "Ready", "status": status}]);
         let node = json!({"metadata": {"name": "n"}, "status": {"conditions": conditions}});
         let snapshot = Snapshot {
             node: Some(Arc::new(NodeView::slim(read(node)))),
             ..Snapshot::default()
         };
-        (snapshot.weight(), snapshot.draining())
+        (snapshot.share(), snapshot.draining())
     };
-    assert_eq!(weight("True"), (WEIGHT, false));
-    assert_eq!(weight("False"), (WEIGHT_NOT_READY, false));
-    assert_eq!(Snapshot::default().weight(), WEIGHT);
+    let usual = Weight::USUAL.share();
+    assert_eq!(share("True"), (usual, false));
+    assert_eq!(share("False"), (SHARE_NOT_READY, false));
+    assert_eq!(Snapshot::default().share(), usual);
 }
 
 #[test]
@@ -200,6 +201,23 @@ fn node_drains_for_five_reasons() {
         let segment = Segment::try_from(&network(false)).unwrap();
         assert!(snapshot(value.clone()).drains_on(&segment), "{value}");
     }
+}
+
+#[test]
+fn node_drains_until_its_maintenance_ends() {
+    let node = json!({"metadata": {"annotations": {
+        "mooring.dev/maintenance": "until=2026-11-25T22:00:00Z",
+    }}});
+    let drains = |looked_at: &str| {
+        let snapshot = Snapshot {
+            node: Some(Arc::new(NodeView::slim(read(node.clone())))),
+            looked_at: looked_at.parse().unwrap(),
+            ..Snapshot::default()
+        };
+        snapshot.draining()
+    };
+    assert!(drains("2026-11-25T21:59:59Z"));
+    assert!(!drains("2026-11-25T22:00:00Z"));
 }
 
 /// Whoever can write an entry can write any text into it.

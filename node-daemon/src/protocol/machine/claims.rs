@@ -12,6 +12,7 @@ use super::probing::PROBING;
 use crate::protocol::message::{Incarnation, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::Wanted;
+use crate::protocol::weight::Weight;
 
 /// Keys of one claim.
 const KEYS: usize = 128;
@@ -134,7 +135,7 @@ impl Machine {
     }
 
     /// The others that could hold keys, with their weights.
-    pub(super) fn eligible_others(&self) -> impl Iterator<Item = (NodeId, u16)> + '_ {
+    pub(super) fn eligible_others(&self) -> impl Iterator<Item = (NodeId, Weight)> + '_ {
         self.peers
             .iter()
             .filter(|(_, peer)| peer.is_eligible())
@@ -142,14 +143,14 @@ impl Machine {
     }
 
     /// All that could hold keys, this member among them, with their weights.
-    pub(super) fn eligible(&self) -> BTreeMap<NodeId, u16> {
+    pub(super) fn eligible(&self) -> BTreeMap<NodeId, Weight> {
         let me = (self.me, self.local.weight);
         self.eligible_others().chain([me]).collect()
     }
 
     /// Those that have just started, and are about to be able to: without them whoever joins first
     /// would take everything.
-    fn starting_others(&self) -> impl Iterator<Item = (NodeId, u16)> + '_ {
+    fn starting_others(&self) -> impl Iterator<Item = (NodeId, Weight)> + '_ {
         let lately = self.now - STARTING;
         self.peers
             .iter()
@@ -207,7 +208,7 @@ impl Machine {
     /// The free keys that are to be claimed now.
     fn find_free(&mut self) -> Vec<Key> {
         let now = self.now;
-        let others: Vec<(NodeId, u16)> = self
+        let others: Vec<(NodeId, Weight)> = self
             .eligible_others()
             .chain(self.starting_others())
             .collect();

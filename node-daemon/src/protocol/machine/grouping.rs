@@ -14,6 +14,7 @@ use super::placement;
 use crate::protocol::message::{Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::Group;
+use crate::protocol::weight::Weight;
 
 /// A group that is apart for so long is brought together.
 const APART_LASTS: Duration = Duration::from_secs(60);
@@ -67,7 +68,7 @@ impl Machine {
     pub(super) fn anchors(
         &self,
         groups: &BTreeSet<Group>,
-        members: &BTreeMap<NodeId, u16>,
+        members: &BTreeMap<NodeId, Weight>,
     ) -> BTreeMap<Group, NodeId> {
         let mut anchors: BTreeMap<Group, NodeId> = BTreeMap::new();
         if groups.is_empty() {
@@ -101,7 +102,7 @@ impl Machine {
     /// has more of it; and that other.
     pub(super) fn bring_together(
         &mut self,
-        members: &BTreeMap<NodeId, u16>,
+        members: &BTreeMap<NodeId, Weight>,
     ) -> Option<(Group, NodeId)> {
         let now = self.now;
         let view = self.view.as_ref()?;

@@ -12,6 +12,7 @@ use crate::protocol::decision::{AnnounceMode, Cause, Decision, Transition};
 use crate::protocol::message::{Body, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::{Group, Wanted};
+use crate::protocol::weight::Weight;
 
 /// Keys of one hand-over.
 const KEYS: usize = 128;
@@ -67,6 +68,9 @@ pub(super) struct HandOvers {
     /// When the last key was let go by a daemon that ends.
     emptied_at: Option<Moment>,
     pub(super) imbalanced_since: Option<Moment>,
+    /// Since when members have been there that are preferred to this one.
+    #[serde(default)]
+    pub(super) preferred_since: BTreeMap<NodeId, Moment>,
     /// When to compare loads next.
     pub(super) look_at: Moment,
     burst_at: BTreeMap<Key, Moment>,
@@ -130,10 +134,11 @@ impl Machine {
                 self.wake_handovers(LAST_STATEMENT_TIMEOUT);
             }
             self.handovers.imbalanced_since = None;
+            self.handovers.preferred_since.clear();
             self.handovers.reschedule();
             return;
         }
-        let others: Vec<(NodeId, u16)> = self
+        let others: Vec<(NodeId, Weight)> = self
             .eligible_others()
             .filter(|(node, _)| !self.handovers.shunned.contains_key(node))
             .collect();
@@ -216,7 +221,7 @@ impl Machine {
     }
 
     /// Of the groups of what is to leave this node: who has something of them.
-    fn anchors_of_leaving(&self, others: &[(NodeId, u16)]) -> BTreeMap<Group, NodeId> {
+    fn anchors_of_leaving(&self, others: &[(NodeId, Weight)]) -> BTreeMap<Group, NodeId> {
         let leaving = self.speaking().filter_map(|key| {
             let wanted = self.view.as_ref()?.keys.get(&key)?;
             self.must_leave(wanted).then_some(wanted.group)
@@ -228,7 +233,7 @@ impl Machine {
     fn find_move(
         &self,
         key: Key,
-        others: &[(NodeId, u16)],
+        others: &[(NodeId, Weight)],
         anchors: &BTreeMap<Group, NodeId>,
         evened: Option<(Group, NodeId)>,
     ) -> Option<Move> {

@@ -1,8 +1,9 @@
-//! Which of several candidates a group of keys goes to: weighted rendezvous hashing.
+//! Which of several candidates a group of keys goes to: those that are preferred most, and of these by
+//! weighted rendezvous hashing.
 //!
-//! Every member computes the same order from the same candidates. The score is `-weight / ln(h)`
-//! with `h` in (0, 1) made of node and group, so that nodes get groups in proportion to their weights,
-//! and only those of a node that comes or goes move. All of it is done in integers: the logarithm of
+//! Every member computes the same order from the same candidates. The score is `-share / ln(h)`
+//! with `h` in (0, 1) made of node and group, so that equally preferred nodes get groups in proportion to
+//! their shares, and only those of a node that comes or goes move. All of it is done in integers: the logarithm of
 //! a floating-point library may differ in its last bit from one machine to another, and two members
 //! would each think the other first.
 
@@ -11,18 +12,19 @@ use std::cmp::Ordering;
 use crate::protocol::message::NodeId;
 use crate::protocol::random::mix;
 use crate::protocol::view::Group;
+use crate::protocol::weight::Weight;
 
-/// How well a node suits a group: the weight over the negated logarithm.
+/// How well a node suits a group: its preference, then its share over the negated logarithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Score {
-    weight: u16,
+    weight: Weight,
     /// `-log2(h)`, with 32 bits after the point. Never zero.
     distance: u64,
     node: NodeId,
 }
 
 impl Score {
-    pub(super) fn new(group: Group, node: NodeId, weight: u16) -> Self {
+    pub(super) fn new(group: Group, node: NodeId, weight: Weight) -> Self {
         let hash = mix(mix(node.0) ^ group.0);
         Self {
             weight,
@@ -41,9 +43,12 @@ impl PartialOrd for Score {
 impl Ord for Score {
     /// The better one is the greater. Equal scores: the lesser id is the better.
     fn cmp(&self, other: &Self) -> Ordering {
-        let left = u128::from(self.weight) * u128::from(other.distance);
-        let right = u128::from(other.weight) * u128::from(self.distance);
-        left.cmp(&right).then_with(|| other.node.cmp(&self.node))
+        let left = u128::from(self.weight.share()) * u128::from(other.distance);
+        let right = u128::from(other.weight.share()) * u128::from(self.distance);
+        let preference = self.weight.preference().cmp(&other.weight.preference());
+        preference
+            .then_with(|| left.cmp(&right))
+            .then_with(|| other.node.cmp(&self.node))
     }
 }
 
@@ -66,29 +71,29 @@ fn negative_log2(n: u64) -> u64 {
     (64_u64 << 32).saturating_sub(log).max(1)
 }
 
-/// The best of these for the group. Weights of zero take nothing.
+/// The best of these for the group. Shares of zero take nothing.
 pub(super) fn best(
     group: Group,
-    candidates: impl IntoIterator<Item = (NodeId, u16)>,
+    candidates: impl IntoIterator<Item = (NodeId, Weight)>,
 ) -> Option<NodeId> {
     candidates
         .into_iter()
-        .filter(|(_, weight)| *weight > 0)
+        .filter(|(_, weight)| weight.share() > 0)
         .map(|(node, weight)| Score::new(group, node, weight))
         .max()
         .map(|score| score.node)
 }
 
 /// Whether the first suits the group better than the second.
-pub(super) fn suits_better(group: Group, one: (NodeId, u16), other: (NodeId, u16)) -> bool {
+pub(super) fn suits_better(group: Group, one: (NodeId, Weight), other: (NodeId, Weight)) -> bool {
     Score::new(group, one.0, one.1) > Score::new(group, other.0, other.1)
 }
 
 /// How many of these suit the group better than `me` does.
 pub(super) fn rank(
     group: Group,
-    me: (NodeId, u16),
-    others: impl IntoIterator<Item = (NodeId, u16)>,
+    me: (NodeId, Weight),
+    others: impl IntoIterator<Item = (NodeId, Weight)>,
 ) -> usize {
     let mine = Score::new(group, me.0, me.1);
     others
@@ -104,7 +109,15 @@ mod tests {
     use super::*;
 
     fn pick(key: u64, nodes: &[(u64, u16)]) -> u64 {
-        let nodes = nodes.iter().map(|(node, weight)| (NodeId(*node), *weight));
+        pick_preferred(key, nodes, 0)
+    }
+
+    /// The same where one node is preferred.
+    fn pick_preferred(key: u64, nodes: &[(u64, u16)], preferred: u64) -> u64 {
+        let nodes = nodes.iter().map(|(node, share)| {
+            let preference = u16::from(*node == preferred);
+            (NodeId(*node), Weight::new(preference, *share))
+        });
         best(Group(mix(key)), nodes).unwrap().0
     }
 
@@ -134,7 +147,7 @@ mod tests {
         let mut shares: BTreeMap<u64, u32> = BTreeMap::new();
         for key in 0..4000 {
             *shares
-                .entry(pick(key, &[(1, 300), (2, 100), (3, 0)]))
+                .entry(pick(key, &[(1, 75), (2, 25), (3, 0)]))
                 .or_default() += 1;
         }
         assert!((2850..3150).contains(&shares[&1]), "{shares:?}");
@@ -148,6 +161,28 @@ mod tests {
             if before != 3 {
                 assert_eq!(before, pick(key, &[(1, 100), (2, 100)]));
             }
+        }
+    }
+
+    #[test]
+    fn preferred_node_gets_every_key() {
+        for key in 0..1000 {
+            assert_eq!(pick_preferred(key, &[(1, 100), (2, 25), (3, 100)], 2), 2);
+            let without = pick_preferred(key, &[(1, 100), (3, 100)], 2);
+            assert_eq!(without, pick(key, &[(1, 100), (3, 100)]));
+        }
+    }
+
+    #[test]
+    fn preferred_nodes_are_first_in_rank() {
+        let member = |node: u64, preference| (NodeId(node), Weight::new(preference, 100));
+        let others = [member(1, 0), member(2, 7), member(3, 200)];
+        for key in 0..1000 {
+            let rank = |preference| rank(Group(mix(key)), member(4, preference), others);
+            assert_eq!(rank(201), 0);
+            assert_eq!(rank(8), 1);
+            assert_eq!(rank(6), 2);
+            assert!(rank(0) >= 2);
         }
     }
 }

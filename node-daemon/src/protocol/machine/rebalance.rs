@@ -1,4 +1,5 @@
-//! Evening out: a member that has too many groups for long hands some of them over.
+//! Evening out: a member that has too many groups for long hands some of them over, and one that has what
+//! preferred members should have hands that over once they have been there for long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,9 +10,13 @@ use super::placement;
 use crate::protocol::decision::Transition;
 use crate::protocol::message::NodeId;
 use crate::protocol::view::Group;
+use crate::protocol::weight::Weight;
 
 /// Evening out begins when loads differ for so long.
 const IMBALANCE_LASTS: Duration = Duration::from_secs(60);
+/// A member that is preferred gets what is its own when it has been there for so long: one that comes and
+/// goes would take what it cannot keep.
+const RETURNED: Duration = Duration::from_secs(60);
 /// One group is moved in that time.
 const ONE_GROUP: Duration = Duration::from_secs(1);
 
@@ -22,13 +27,19 @@ struct Split(u64);
 impl Split {
     const GROUP: u64 = 1 << 16;
 
-    /// Counts a group that these may hold, by their weights.
-    fn count(&mut self, me: NodeId, members: impl IntoIterator<Item = (NodeId, u16)>) {
+    /// Counts a group that these may hold: those that are preferred most, by their shares.
+    fn count(&mut self, me: NodeId, members: impl Iterator<Item = (NodeId, Weight)> + Clone) {
+        let preferences = members.clone().map(|(_, weight)| weight.preference());
+        let most = preferences.max();
         let (mut own, mut all) = (0, 0);
         for (node, weight) in members {
-            all += u64::from(weight);
+            if Some(weight.preference()) != most {
+                continue;
+            }
+            let share = u64::from(weight.share());
+            all += share;
             if node == me {
-                own = u64::from(weight);
+                own = share;
             }
         }
         self.0 += (own * Self::GROUP).checked_div(all).unwrap_or(0);
@@ -44,7 +55,7 @@ impl Machine {
     /// Which group to move so that loads become even, or so that it is whole: at most one a second. Loads
     /// count as groups, since that is what moves: one is moved whose place is elsewhere among those that
     /// can hold it now, and only after this member has had more than a fifth too many for a minute.
-    pub(super) fn even_out(&mut self, others: &[(NodeId, u16)]) -> Option<(Group, NodeId)> {
+    pub(super) fn even_out(&mut self, others: &[(NodeId, Weight)]) -> Option<(Group, NodeId)> {
         let now = self.now;
         if now < self.handovers.look_at {
             self.wake_handovers(self.handovers.look_at.since(now));
@@ -65,16 +76,20 @@ impl Machine {
         step
     }
 
-    fn find_misplaced(&mut self, others: &[(NodeId, u16)]) -> Option<(Group, NodeId)> {
+    fn find_misplaced(&mut self, others: &[(NodeId, Weight)]) -> Option<(Group, NodeId)> {
         let now = self.now;
         let me = (self.me, self.local.weight);
-        let members: BTreeMap<NodeId, u16> = others.iter().copied().chain([me]).collect();
+        let members: BTreeMap<NodeId, Weight> = others.iter().copied().chain([me]).collect();
         if let Some(step) = self.bring_together(&members) {
             return Some(step);
         }
-        let (held, places, misplaced) = self.weigh(others);
-        let heavy = held * 5 > places * 6;
-        let Some(misplaced) = misplaced.filter(|_| heavy) else {
+        self.note_preferred(&members);
+        let loads = self.weigh(&members);
+        if loads.outranked.is_some() {
+            return loads.outranked;
+        }
+        let heavy = loads.held * 5 > loads.places * 6;
+        let Some(misplaced) = loads.misplaced.filter(|_| heavy) else {
             self.handovers.imbalanced_since = None;
             return None;
         };
@@ -82,19 +97,28 @@ impl Machine {
         (since + IMBALANCE_LASTS <= now).then_some(misplaced)
     }
 
-    /// How many groups this member has something of, its share of them, and one that has its place
-    /// elsewhere, with where. The share is the groups that have their place here, or what an even split
-    /// makes it if that is more: to move the only group from one member to another evens nothing out.
-    fn weigh(&self, others: &[(NodeId, u16)]) -> (usize, usize, Option<(Group, NodeId)>) {
-        let me = (self.me, self.local.weight);
+    /// Notes since when which members have been preferred to this one.
+    fn note_preferred(&mut self, members: &BTreeMap<NodeId, Weight>) {
+        let (now, own) = (self.now, self.local.weight.preference());
+        let preferred = members
+            .iter()
+            .filter(|(_, weight)| weight.preference() > own);
+        let known = std::mem::take(&mut self.handovers.preferred_since);
+        self.handovers.preferred_since = preferred
+            .map(|(node, _)| (*node, known.get(node).copied().unwrap_or(now)))
+            .collect();
+    }
+
+    fn weigh(&self, members: &BTreeMap<NodeId, Weight>) -> Loads {
         let mut bests: BTreeMap<Group, Option<NodeId>> = BTreeMap::new();
         let mut held: BTreeSet<Group> = BTreeSet::new();
-        let mut misplaced = None;
+        let mut loads = Loads::default();
         let mut even = Split::default();
+        let preferred = &self.handovers.preferred_since;
         for (key, wanted) in self.view.iter().flat_map(|view| &view.keys) {
             let candidates = &wanted.candidates;
             let best = *bests.entry(wanted.group).or_insert_with(|| {
-                let all = others.iter().copied().chain([me]);
+                let all = members.iter().map(|(node, weight)| (*node, *weight));
                 let all = all.filter(|(node, _)| candidates.include(*node));
                 even.count(self.me, all.clone());
                 placement::best(wanted.group, all)
@@ -103,20 +127,42 @@ impl Machine {
                 continue;
             };
             held.insert(wanted.group);
-            if let Some(best) = best
-                && best != self.me
-                && misplaced.is_none()
+            let Some(best) = best.filter(|best| *best != self.me) else {
+                continue;
+            };
+            let found = match preferred.get(&best) {
+                None => &mut loads.misplaced,
+                Some(since) if *since + RETURNED <= self.now => &mut loads.outranked,
+                Some(_) => continue,
+            };
+            if found.is_none()
                 && holding.speaking
                 && !self.handovers.concerns(*key)
                 && self.grouping.may_move(wanted.group, self.now)
             {
-                misplaced = Some((wanted.group, best));
+                *found = Some((wanted.group, best));
             }
         }
         let here = Some(self.me);
         let places = bests.values().filter(|best| **best == here).count();
-        (held.len(), places.max(even.groups()), misplaced)
+        loads.held = held.len();
+        loads.places = places.max(even.groups());
+        loads
     }
+}
+
+/// What this member has, and what it should have.
+#[derive(Default)]
+struct Loads {
+    /// How many groups it has something of.
+    held: usize,
+    /// Its share of them: the groups that have their place here, or what an even split makes it if that is
+    /// more. To move the only group from one member to another evens nothing out.
+    places: usize,
+    /// A group that has its place with another that is equally preferred, and which.
+    misplaced: Option<(Group, NodeId)>,
+    /// A group that has its place with another that is preferred, and has been there for long.
+    outranked: Option<(Group, NodeId)>,
 }
 
 #[cfg(test)]
@@ -125,17 +171,30 @@ mod tests {
 
     #[test]
     fn even_split_rounds_up() {
-        let members = [1, 2, 3].map(|node| (NodeId(node), 100));
+        let members = [1, 2, 3].map(|node| (NodeId(node), Weight::USUAL));
         for (groups, share) in [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (100, 34)] {
             let mut split = Split::default();
             for _ in 0..groups {
-                split.count(NodeId(1), members);
+                split.count(NodeId(1), members.into_iter());
             }
             assert_eq!(split.groups(), share, "of {groups}");
         }
         let mut split = Split::default();
-        split.count(NodeId(4), members);
-        split.count(NodeId(1), [(NodeId(1), 0)]);
+        split.count(NodeId(4), members.into_iter());
+        split.count(NodeId(1), [(NodeId(1), Weight::new(0, 0))].into_iter());
         assert_eq!(split.groups(), 0);
+    }
+
+    #[test]
+    fn preferred_members_split_among_themselves() {
+        let members = [(1, 0), (2, 5), (3, 5)];
+        let members = members.map(|(node, more)| (NodeId(node), Weight::new(more, 100)));
+        for (node, share) in [(1, 0), (2, 5), (3, 5)] {
+            let mut split = Split::default();
+            for _ in 0..10 {
+                split.count(NodeId(node), members.into_iter());
+            }
+            assert_eq!(split.groups(), share, "of {node}");
+        }
     }
 }

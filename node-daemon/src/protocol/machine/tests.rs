@@ -6,6 +6,7 @@ mod failover;
 mod grouping;
 mod many;
 mod moves;
+mod preferred;
 mod probing;
 mod quorum;
 
@@ -19,6 +20,7 @@ use crate::protocol::mac::Mac;
 use crate::protocol::message::{Claim, Contact, Grant, VoterSet};
 use crate::protocol::random::mix;
 use crate::protocol::view::{Candidates, Group, Wanted};
+use crate::protocol::weight::Weight;
 use crate::wire::codec::{self, SegmentId};
 
 const DELAY: Duration = Duration::from_micros(300);
@@ -86,6 +88,8 @@ struct World {
     fabric: BTreeMap<Key, Mac>,
     /// Nodes that see no change of the API objects.
     blind: BTreeSet<u64>,
+    /// How much nodes are preferred.
+    preferences: BTreeMap<u64, u16>,
     parameters: Parameters,
     incarnations: u64,
     log: Vec<(Moment, u64, Decision)>,
@@ -122,6 +126,7 @@ impl World {
             others: BTreeMap::new(),
             fabric: BTreeMap::new(),
             blind: BTreeSet::new(),
+            preferences: BTreeMap::new(),
             parameters: Parameters::default(),
             incarnations: 0,
             log: Vec::new(),
@@ -149,6 +154,10 @@ impl World {
             link_up: true,
             contact: contact(node),
             has_gateway: true,
+            weight: Weight::new(
+                self.preferences.get(&node).copied().unwrap_or_default(),
+                100,
+            ),
             ..Local::default()
         }
     }

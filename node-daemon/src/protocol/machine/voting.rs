@@ -352,7 +352,8 @@ impl Machine {
             if node == self.me {
                 self.local.weight
             } else {
-                self.peers.get(&node).map_or(0, |peer| peer.last.weight)
+                let peer = self.peers.get(&node);
+                peer.map(|peer| peer.last.weight).unwrap_or_default()
             }
         };
         placement::suits_better(

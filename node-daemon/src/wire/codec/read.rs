@@ -8,7 +8,7 @@ use super::{Malformed, answer, kind, most};
 use crate::protocol::mac::Mac;
 use crate::protocol::{
     Answer, Body, Claim, Contact, Digest, Echo, Epoch, Flags, Grant, Heartbeat, Incarnation, Key,
-    KeyId, Message, NodeId, Owned, VoterSet,
+    KeyId, Message, NodeId, Owned, VoterSet, Weight,
 };
 
 type Result<T> = std::result::Result<T, Malformed>;
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
     fn heartbeat(&mut self) -> Result<Heartbeat> {
         Ok(Heartbeat {
             flags: flags(self.u8("flags")?),
-            weight: self.u16("weight")?,
+            weight: Weight::from_bits(self.u16("weight")?),
             digest: Digest(self.u64("digest")?),
             count: self.u32("count")?,
             voters: self.voters()?,

@@ -8,6 +8,7 @@ use super::*;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
     Answer, Body, Claim, Contact, Digest, Echo, Flags, Grant, Heartbeat, Key, Owned, VoterSet,
+    Weight,
 };
 
 const HERE: &str = "public";
@@ -108,7 +109,7 @@ prop_compose! {
                 hears_quorum,
                 segment_filtered,
             },
-            weight,
+            weight: Weight::from_bits(weight),
             digest: Digest(digest),
             count,
             voters,

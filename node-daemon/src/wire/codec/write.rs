@@ -74,7 +74,7 @@ impl Writer {
 
     fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<(), EncodeError> {
         self.u8(flags(heartbeat.flags));
-        self.u16(heartbeat.weight);
+        self.u16(heartbeat.weight.bits());
         self.u64(heartbeat.digest.0);
         self.u32(heartbeat.count);
         self.voters(&heartbeat.voters)?;

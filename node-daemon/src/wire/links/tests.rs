@@ -1,4 +1,4 @@
-use mooring_common::l2_network::{L2Network, L2NetworkSpec, Subnet};
+use mooring_common::l2_network::{L2Network, L2NetworkSpec, SegmentInterface, Subnet};
 
 use super::*;
 
@@ -177,4 +177,124 @@ fn vlan_keeps_parent_when_default_route_moves() {
     assert_eq!(parent(&links), Ok(1));
     links.push(of_vlan(4, 2));
     assert_eq!(parent(&links), Ok(2), "nothing tells which it was");
+}
+
+/// A segment of which these interfaces are listed.
+fn listing(names: &[&str], vlan: Option<u16>) -> Segment {
+    let mut spec = L2NetworkSpec {
+        vlan,
+        subnets: vec![Subnet {
+            cidr: "192.0.2.0/24".into(),
+            gateway: None,
+        }],
+        ranges: vec!["192.0.2.16/28".into()],
+        ..L2NetworkSpec::default()
+    };
+    let entries = names.iter().map(|name| SegmentInterface {
+        name: (*name).to_owned(),
+        node_selector: None,
+    });
+    spec.interfaces = entries.collect();
+    Segment::try_from(&L2Network::new("public", spec)).unwrap()
+}
+
+fn listed(names: &[&str], links: &[Link], home: Option<&str>) -> Result<u32, NoLink> {
+    choose(&listing(names, None), links, home).map(|link| link.index)
+}
+
+#[test]
+fn takes_first_listed_interface_that_is_there() {
+    let links = [
+        link(1, &["192.0.2.5/24"], Some(100)),
+        link(2, &[], None),
+        link(3, &[], None),
+    ];
+    assert_eq!(listed(&["bond*", "eth3", "eth*"], &links, None), Ok(3));
+    assert_eq!(
+        listed(&["eth*"], &links, None),
+        Ok(1),
+        "it is in the subnet"
+    );
+    assert_eq!(listed(&["eth*"], &links[1..], None), Ok(2), "the first");
+    assert_eq!(
+        listed(&["eth*"], &links[1..], Some("eth3")),
+        Ok(3),
+        "as before"
+    );
+    let missing = NoLink::NotListed {
+        names: "bond* or ens3".to_owned(),
+        there: "eth1, eth2, eth3".to_owned(),
+    };
+    assert_eq!(listed(&["bond*", "ens3"], &links, None), Err(missing));
+    let mut nothing = listing(&["eth1"], None);
+    nothing.interfaces = Some(Vec::new());
+    assert_eq!(choose(&nothing, &links, None), Err(NoLink::NoEntry));
+}
+
+/// What nothing shows to be on the same network does not take the place of what is gone.
+#[test]
+fn listed_interface_that_is_gone_is_replaced_if_address_shows_it() {
+    let mut links = vec![link(2, &[], None), link(3, &[], None)];
+    let gone = Err(NoLink::Gone("eth1".to_owned()));
+    assert_eq!(
+        listed(&["eth1", "eth2", "eth3"], &links, Some("eth1")),
+        gone
+    );
+    assert_eq!(listed(&["eth*"], &links, Some("eth1")), gone);
+    assert_eq!(
+        listed(&["eth2", "eth1"], &links, Some("eth1")),
+        Ok(2),
+        "it comes before"
+    );
+    assert_eq!(
+        listed(&["eth2", "eth3"], &links, Some("eth1")),
+        Ok(2),
+        "eth1 is listed no more"
+    );
+    links[1].addresses = vec!["192.0.2.5/24".parse().unwrap()];
+    assert_eq!(
+        listed(&["eth1", "eth2", "eth3"], &links, Some("eth1")),
+        Ok(3)
+    );
+    links.insert(0, link(1, &[], None));
+    assert_eq!(
+        listed(&["eth1", "eth2", "eth3"], &links, Some("eth3")),
+        Ok(1)
+    );
+}
+
+#[test]
+fn bond_takes_place_of_its_listed_part() {
+    let mut links = vec![link(1, &[], None), link(2, &[], None)];
+    links[1].stack.master = Some(1);
+    assert_eq!(listed(&["eth2"], &links, None), Ok(1));
+    assert_eq!(listed(&["eth2"], &links, Some("eth1")), Ok(1));
+}
+
+#[test]
+fn vlan_is_on_listed_interface() {
+    let of_vlan = |index, parent, addresses: &[&str]| {
+        let mut vlan = link(index, addresses, None);
+        vlan.stack.vlan = Some(Vlan { parent, id: 7 });
+        vlan
+    };
+    let parent = |names: &[&str], links: &[Link]| {
+        choose_parent(&listing(names, Some(7)), links).map(|link| link.index)
+    };
+    let mut links = vec![link(1, &[], None), link(2, &[], None)];
+    assert_eq!(parent(&["eth2", "eth1"], &links), Ok(2));
+    assert_eq!(parent(&["eth?"], &links), Ok(1));
+    links.push(of_vlan(30, 2, &[]));
+    assert_eq!(
+        parent(&["eth?"], &links),
+        Ok(2),
+        "the VLAN's interface is there"
+    );
+    links.push(of_vlan(31, 1, &["192.0.2.5/24"]));
+    assert_eq!(
+        parent(&["eth?"], &links),
+        Ok(1),
+        "the VLAN's address is there"
+    );
+    assert_eq!(parent(&["eth2"], &links), Ok(2));
 }

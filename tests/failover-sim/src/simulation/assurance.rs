@@ -5,8 +5,9 @@ use mooring_node::protocol::Path;
 use super::Simulation;
 use crate::clock::{NEVER, SECOND};
 use crate::engine::Engine;
+use crate::invariants::Violation;
 use crate::network::{Nodes, each, has};
-use crate::schedule::SETTLING;
+use crate::schedule::{PREFERRED_AFTER, SETTLING};
 
 /// What is known of all nodes at one instant.
 pub(super) struct Picture {
@@ -250,6 +251,28 @@ impl<E: Engine> Simulation<E> {
                     && (!self.nodes[node].is_on_segment() || self.network.gateway_answers(node))
             })
             && each(alive).any(|node| self.is_eligible(node, key))
+    }
+
+    /// At the end, if nothing has been wrong for long: those have the keys that are preferred most.
+    pub(super) fn judge_preferences(&mut self) {
+        if self.now < self.healed_at + PREFERRED_AFTER {
+            return;
+        }
+        let counts = |node: &usize| {
+            let state = &self.nodes[*node];
+            state.present && state.process.is_some() && state.unlabelled + state.unregistered == 0
+        };
+        let nodes: Vec<usize> = (0..self.own()).filter(counts).collect();
+        for key in 0..self.keys.len() {
+            let preference = |node: usize| self.nodes[node].weight.preference();
+            let may_hold = nodes.iter().filter(|node| self.is_eligible(**node, key));
+            let most = may_hold.map(|node| preference(*node)).max();
+            let mut speakers = each(self.watch.speakers(key, self.now));
+            let node = speakers.find(|node| nodes.contains(node) && Some(preference(*node)) < most);
+            if let Some(node) = node {
+                self.watch.violated(Violation::NotPreferred { key, node });
+            }
+        }
     }
 
     /// Whether nothing is wrong any more, and has not been for a while: whatever the machines say of

@@ -16,6 +16,9 @@ use mooring_node::protocol::Parameters;
 /// The schedules that `make test` runs of all.
 const SCHEDULES: u64 = 2_000;
 
+/// The schedules with preferences for all nodes.
+const PREFERRING: u64 = 60;
+
 /// With the rule all is well in the schedule that it forbids; without it something is not.
 fn prove(name: &str) -> Violation {
     let scenario = Scenario::of_mutation(name).expect("each rule has its scenario");
@@ -137,6 +140,26 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
     ] {
         assert!(tally.transitions_of(needed) > 0, "{needed} never happened");
     }
+}
+
+/// The same with preferences for all nodes: at no instant two speak, nothing is dark, and in the end the nodes
+/// that are preferred most have everything.
+#[test]
+fn preferred_nodes_have_everything_in_the_end() {
+    let mut moved = 0;
+    for seed in 1..=PREFERRING {
+        let schedule = Schedule::preferring(seed);
+        let outcome = simulation::run(&schedule, None);
+        if let Some(violation) = outcome.violation {
+            panic!(
+                "seed {seed}: {violation}\n{}\n{}",
+                describe(&schedule),
+                last_of(&schedule, 2_000_000_000)
+            );
+        }
+        moved += outcome.tally.transitions_of("rebalanced");
+    }
+    assert!(moved > 0, "nothing was moved to a preferred node");
 }
 
 /// Whole daemons, in a written schedule that was wrong before something was mended.

@@ -20,6 +20,7 @@ mod local;
 mod lossy;
 mod operations;
 mod partitions;
+mod preferred;
 mod reopened;
 mod shared;
 
@@ -69,6 +70,7 @@ shared::cases! {
     four_nodes(Layout::of(4)): [
         partitions::case_07_two_halves_never_both_speak_and_one_goes_on,
         backups::a_restored_backup_moves_nothing_and_freezes_nobody,
+        preferred::a_preferred_node_gets_its_addresses_back_without_a_loss,
     ];
     two_nodes(Layout::of(2)): [
         partitions::case_22_of_two_nodes_one_goes_on_in_two_seconds,

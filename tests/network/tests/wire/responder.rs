@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use mooring_node::protocol::mac::Mac;
 use mooring_node::protocol::{
     ApiAnswer, Candidates, Cause, Contact, Group, Key, Moment, NodeId, Parameters, Request,
-    Transition, View, VoterSet, Wanted,
+    Transition, View, VoterSet, Wanted, Weight,
 };
 use mooring_node::responder::metrics::Metrics;
 use mooring_node::responder::metrics::{PathLabels, SegmentLabels};
@@ -480,7 +480,7 @@ fn reopened_segment_is_heard_at_once() {
         eventually("much was said", || {
             for weight in 90..110 {
                 for node in [&n1, &n2] {
-                    node.set_desired(|desired| desired.weight = weight);
+                    node.set_desired(|desired| desired.weight = Weight::new(0, weight));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -10,7 +10,7 @@ use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, create_namespace};
 use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags};
 use mooring_test_cluster::test_namespace::{
-    MARKER_LIMIT, SOON, has_finalizer, is_served, is_untouched,
+    MARKER_LIMIT, SOON, TestNamespace, has_finalizer, is_served, is_untouched,
 };
 use mooring_test_support::wait::{eventually, never};
 use serde_json::json;
@@ -245,5 +245,75 @@ async fn finalizers_and_addresses_of_central_are_on_the_status_alone() {
                 .all(|r| r.verb == "patch" && r.subresource == "status"),
         "{written:#?}"
     );
+    cluster.finish().await;
+}
+
+/// Two share by a record, two by what MetalLB has left, and two of different namespaces likewise.
+#[tokio::test]
+async fn who_shares_an_address_keeps_it_through_a_restart_and_is_adopted() {
+    let cluster = Cluster::exclusive().await;
+    let namespace = cluster.namespace_with_network(8).await;
+    let mut other = namespace.clone();
+    other.name = "other".to_owned();
+    create_namespace(&other.client, &other.name).await.unwrap();
+    let [own, metallb, _] = annotations::SHARING_KEYS;
+    let create = async |namespace: &TestNamespace, name: &str, (key, value), port: u16| {
+        let service = ServiceBuilder::load_balancer(&namespace.name, name)
+            .annotation(key, value)
+            .port(port, 8080);
+        service.create(&namespace.client).await.unwrap();
+    };
+    let shown = |address: &str| json!({ "loadBalancer": { "ingress": [{ "ip": address }] } });
+    let [new, adopted, apart] = [0, 5, 6].map(|number| namespace.address(number));
+    for (namespace, name, port, address) in [
+        (&namespace, "old-a", 80, &adopted),
+        (&namespace, "old-b", 53, &adopted),
+        (&namespace, "apart", 8080, &apart),
+        (&other, "apart", 53, &apart),
+    ] {
+        create(namespace, name, (metallb, "k"), port).await;
+        namespace.patch_status(name, &shown(address)).await;
+    }
+    let central = cluster.start_central(CentralFlags::alone()).await;
+    for name in ["old-a", "old-b"] {
+        namespace.served_with(name, &[adopted.clone()]).await;
+    }
+    for namespace in [&namespace, &other] {
+        namespace.served_with("apart", &[apart.clone()]).await;
+    }
+    for (name, value, port, address) in [
+        ("web", "w", 80, &new),
+        ("dns", "w", 53, &new),
+        ("keyless", "k", 22, &adopted),
+    ] {
+        create(&namespace, name, (own, value), port).await;
+        namespace.served_with(name, &[address.clone()]).await;
+    }
+    namespace.network_uses(&namespace.network, 3).await;
+    drop(central);
+    for name in ["web", "dns"] {
+        let wiped = json!({ "loadBalancer": null });
+        namespace.patch_status(name, &wiped).await;
+    }
+    namespace.annotate("keyless", own, None).await;
+    // Whoever takes a port of an older one meanwhile has lost the address.
+    let ports = json!({"spec": {"ports": [{"name": "tcp-80", "port": 80}]}});
+    namespace.patch("old-b", &ports).await;
+    let _central = cluster.start_central(CentralFlags::alone()).await;
+    let reason = reasons::SHARING_CONFLICT;
+    let words = "both have the port TCP 80";
+    namespace.told_with("old-b", reason, words).await;
+    for name in ["old-a", "keyless"] {
+        namespace.served_with(name, &[adopted.clone()]).await;
+    }
+    for name in ["web", "dns"] {
+        namespace.served_with(name, &[new.clone()]).await;
+    }
+    let words = "has not the same value on both";
+    namespace.told_with("keyless", reason, words).await;
+    assert_ne!(namespace.served("old-b").await, [adopted]);
+    other.served_with("apart", &[apart]).await;
+    let words = "spec.shareAcrossNamespaces";
+    other.told_with("apart", reason, words).await;
     cluster.finish().await;
 }

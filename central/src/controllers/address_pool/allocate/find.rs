@@ -5,8 +5,30 @@ use std::net::IpAddr;
 
 use mooring_common::k8s::ObjectKey;
 use mooring_common::l2_network::AddressCounts;
+use mooring_common::names::annotations;
 
 use super::{Family, Held, Namespace, Pool, Request, State, Unavailable};
+
+/// How many addresses of an L2Network a namespace may have.
+pub(super) struct Room {
+    max: u32,
+    /// Those that other Services of it have.
+    taken: HashSet<IpAddr>,
+}
+
+impl Room {
+    /// Whether a Service of it may have these addresses.
+    pub(super) fn has_place(&self, addresses: &[IpAddr]) -> bool {
+        self.has_place_beside(addresses, 0)
+    }
+
+    /// Whether it may have these, and so many that nobody has.
+    fn has_place_beside(&self, addresses: &[IpAddr], more: usize) -> bool {
+        let mut all = self.taken.clone();
+        all.extend(addresses);
+        all.len() + more <= usize::try_from(self.max).unwrap_or(usize::MAX)
+    }
+}
 
 /// What a pool lacks.
 #[derive(Clone, Copy)]
@@ -35,7 +57,7 @@ impl State {
         }
         let mut lacking = Family::V4;
         let mut full = None;
-        for pool in &pools {
+        for pool in self.shared_first(&pools, key, request, current) {
             match self.find_in(pool, key, request, current) {
                 Ok(held) => return Ok(held),
                 Err(Lack::Address(family)) => lacking = family,
@@ -61,6 +83,26 @@ impl State {
         })
     }
 
+    /// Pools in the order in which they are tried: where a Service without an address could share one, it is
+    /// to do that.
+    fn shared_first<'a>(
+        &self,
+        pools: &[&'a Pool],
+        key: &ObjectKey,
+        request: &Request,
+        current: Option<&Held>,
+    ) -> Vec<&'a Pool> {
+        let (mut first, others): (Vec<&Pool>, Vec<&Pool>) =
+            pools.iter().copied().partition(|pool| {
+                current.is_none()
+                    && !self
+                        .shareable(pool, key, request, &request.addresses)
+                        .is_empty()
+            });
+        first.extend(others);
+        first
+    }
+
     /// `lan/gold (4 in all, 4 held)`
     fn figures(&self, pool: &Pool, family: Family) -> String {
         let AddressCounts { total, used, .. } = self.count(&[pool], family);
@@ -84,15 +126,7 @@ impl State {
             if !named.iter().any(|pool| pool.contains(*address)) {
                 return Err(Unavailable::Outside { address: *address });
             }
-            match self.by_address.get(address) {
-                Some(by) if by != key => {
-                    return Err(Unavailable::Taken {
-                        address: *address,
-                        by: by.clone(),
-                    });
-                }
-                _ => {}
-            }
+            self.may_join(key, *address)?;
         }
         let fits = |pool: &&Pool| pool.has_all(&request.addresses);
         let fit: Vec<&Pool> = named.into_iter().filter(fits).collect();
@@ -133,7 +167,9 @@ impl State {
             }
             (_, pool) => {
                 let named = self.pools.iter().filter(|pool| !pool.name.is_empty());
+                let own = annotations::ADDRESS_POOL_REQUEST;
                 Unavailable::NoSuchPool {
+                    annotation: request.pool_annotation.unwrap_or(own),
                     name: pool.clone().unwrap_or_default(),
                     known: named.map(ToString::to_string).collect(),
                 }
@@ -170,26 +206,30 @@ impl State {
         request: &Request,
         current: Option<&Held>,
     ) -> Result<Held, Lack> {
+        let of_pool = |held: &&Held| held.network == pool.network && pool.has_all(&held.addresses);
+        let kept = current
+            .filter(of_pool)
+            .map(|held| held.addresses.as_slice());
+        let kept = kept.unwrap_or_default();
+        let mut fixed = request.addresses.clone();
+        let wanted = |a: &&IpAddr| request.families.contains(&Family::of(**a));
+        fixed.extend(kept.iter().filter(wanted));
+        let shared = self.shareable(pool, key, request, &fixed);
+        let room = self.room(pool, key);
         let mut addresses = Vec::new();
         let mut lacking = None;
         for family in &request.families {
-            if let Some(max) = self.exceeded(pool, key, addresses.len() + 1) {
-                lacking = lacking.or(Some(Lack::Room(max)));
-                continue;
-            }
-            let of_family = |a: &&IpAddr| Family::of(**a) == *family;
-            let asked = request.addresses.iter().find(of_family);
-            let kept = current
-                .filter(|held| held.network == pool.network && pool.has_all(&held.addresses))
-                .and_then(|held| held.addresses.iter().find(of_family))
-                .filter(|address| self.are_free(key, &[**address]));
-            match asked
-                .or(kept)
-                .copied()
-                .or_else(|| self.next_free(pool, *family))
-            {
-                Some(address) => addresses.push(address),
-                None => lacking = Some(Lack::Address(*family)),
+            let known = request.addresses.iter().chain(kept).chain(&shared);
+            let known = known.copied().find(|a| Family::of(*a) == *family);
+            let found = known.or_else(|| self.next_free(pool, *family));
+            let with: Vec<IpAddr> = addresses.iter().copied().chain(found).collect();
+            let more = usize::from(found.is_none());
+            match (&room, found) {
+                (Some(room), _) if !room.has_place_beside(&with, more) => {
+                    lacking = lacking.or(Some(Lack::Room(room.max)));
+                }
+                (_, Some(_)) => addresses = with,
+                (_, None) => lacking = Some(Lack::Address(*family)),
             }
         }
         match lacking {
@@ -201,15 +241,16 @@ impl State {
         }
     }
 
-    /// The greatest number of addresses of the pool that the namespace may have, if the Service would
-    /// exceed it with so many.
-    pub(super) fn exceeded(&self, pool: &Pool, key: &ObjectKey, wanted: usize) -> Option<u32> {
+    /// What the namespace of a Service may have of the pool's L2Network, without what the Service itself has;
+    /// `None`: any number. What several of its Services share counts once.
+    pub(super) fn room(&self, pool: &Pool, key: &ObjectKey) -> Option<Room> {
         let max = pool.max_per_namespace?;
         let others = self.held.iter().filter(|(other, held)| {
             other.namespace == key.namespace && *other != key && held.network == pool.network
         });
-        let held: usize = others.map(|(_, held)| held.addresses.len()).sum();
-        (held + wanted > usize::try_from(max).unwrap_or(usize::MAX)).then_some(max)
+        let taken = others.flat_map(|(_, held)| held.addresses.iter().copied());
+        let taken = taken.collect();
+        Some(Room { max, taken })
     }
 
     /// The first address that was never given out, else the one that came back longest ago.

@@ -33,6 +33,8 @@ pub struct Pool {
     pub includes_excluded: bool,
     /// How many of the addresses of its L2Network one namespace may have.
     pub max_per_namespace: Option<u32>,
+    /// Whether Services of different namespaces may share one of them.
+    pub shares_across_namespaces: bool,
 }
 
 impl fmt::Display for Pool {
@@ -72,6 +74,7 @@ impl Pool {
                 avoids_buggy: pool.avoids_buggy,
                 includes_excluded: segment.includes_excluded,
                 max_per_namespace: segment.max_addresses_per_namespace,
+                shares_across_namespaces: segment.shares_across_namespaces,
             }
         })
     }

@@ -75,7 +75,7 @@ impl Allocations {
         }
         let holders = old.iter().chain(new);
         let holders = holders.filter_map(|address| state.by_address.get(address));
-        holders.cloned().collect()
+        holders.flatten().cloned().collect()
     }
 
     /// An address of a Service that is somebody else's by now, and whose.

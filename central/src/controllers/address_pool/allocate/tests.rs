@@ -223,6 +223,7 @@ fn claim(name: &str, recorded: Option<Held>, status: &[&str]) -> Claim {
         status: held("", status).addresses,
         namespace: Namespace::NotListed,
         labels: BTreeMap::new(),
+        terms: Some(SharingTerms::default()),
     }
 }
 

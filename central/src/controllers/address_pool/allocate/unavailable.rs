@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use mooring_common::k8s::ObjectKey;
 
-use super::Reserved;
+use super::{Reserved, Unshareable};
 
 /// Why a Service gets no address, with what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,10 +29,12 @@ pub enum Unavailable {
     /// The same of a pool of an L2Network.
     #[error(
         "there is no pool {name:?} in an L2Network that is ready{}; correct the annotation \
-         mooring.dev/address-pool, or leave it out",
+         {annotation}, or leave it out",
         those(known)
     )]
     NoSuchPool {
+        /// The annotation that asks for it.
+        annotation: &'static str,
         /// The name asked for.
         name: String,
         /// The pools there are.
@@ -118,12 +120,27 @@ pub enum Unavailable {
         max: u32,
     },
     /// An address asked for is another Service's.
-    #[error("the requested address {address} is held by Service {by}; ask for another one")]
+    #[error(
+        "the requested address {address} is held by Service {by}; ask for another one, or let the two \
+         share it by the same value of the annotation mooring.dev/allow-shared-ip on both"
+    )]
     Taken {
         /// The address.
         address: IpAddr,
         /// Who has it.
         by: ObjectKey,
+    },
+    /// An address asked for is another Service's, and cannot be shared with it.
+    #[error(
+        "the requested address {address} cannot be shared with {}; change that, or ask for another \
+         address",
+        each(unshareable)
+    )]
+    NotShared {
+        /// The address.
+        address: IpAddr,
+        /// With whom, and why not.
+        unshareable: Vec<Unshareable>,
     },
     /// The addresses asked for are of different pools.
     #[error(
@@ -160,7 +177,10 @@ impl Unavailable {
     pub const fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Taken { .. } | Self::Exhausted { .. } | Self::NamespaceFull { .. }
+            Self::Taken { .. }
+                | Self::NotShared { .. }
+                | Self::Exhausted { .. }
+                | Self::NamespaceFull { .. }
         )
     }
 }
@@ -170,6 +190,11 @@ fn those(known: &[String]) -> String {
         return String::new();
     }
     format!(", but {}", known.join(", "))
+}
+
+fn each(all: &[Unshareable]) -> String {
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    all.join("; nor with ")
 }
 
 fn list(addresses: &[IpAddr]) -> String {

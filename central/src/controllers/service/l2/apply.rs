@@ -1,5 +1,7 @@
 //! Writes on a Service, and says so.
 
+use std::net::IpAddr;
+
 use mooring_common::engine::{Outcome, Plan};
 use mooring_common::k8s::EventKind;
 use mooring_common::names::{annotations, labels, reasons};
@@ -8,6 +10,7 @@ use super::L2Services;
 use super::observe::{Obstacle, recorded};
 use super::patch::operations;
 use super::plan::{self, Decision, ServiceStep};
+use crate::controllers::address_pool::Unavailable;
 use crate::controllers::service::Failure;
 use crate::controllers::service::api::{fresh, patch};
 use crate::views::service_view::ServiceView;
@@ -30,6 +33,12 @@ impl L2Services {
                     return Outcome::NotOurs(why.to_owned());
                 }
                 Decision::Refuse(obstacle) => return self.refuse(&service, obstacle).await,
+                Decision::Withdraw(plan, obstacle) => {
+                    match self.withdraw(&mut service, &plan).await {
+                        Ok(()) => return self.refuse(&service, obstacle).await,
+                        Err(error) => Err(error),
+                    }
+                }
                 Decision::Provide(plan) => self.provide(&mut service, &plan).await,
                 Decision::CleanUp(plan) => self.clean_up(&mut service, &plan).await,
             };
@@ -55,15 +64,7 @@ impl L2Services {
         service: &mut ServiceView,
         plan: &Plan<ServiceStep>,
     ) -> Result<(), Failure> {
-        if let Some((address, whose)) = self.allocations.conflict(&service.key) {
-            let note = format!(
-                "{address} is {whose} by now, and the daemons may not announce it for the Service; \
-                 give that another address, or ask for another one for the Service in the annotation \
-                 {}",
-                annotations::ADDRESSES_REQUEST
-            );
-            self.warn(service, reasons::ADDRESS_RESERVED, &note).await;
-        }
+        self.warn_of_conflicts(service).await;
         if plan.is_empty() {
             self.settle(service);
             return Ok(());
@@ -89,6 +90,60 @@ impl L2Services {
             "Ensured load balancer",
         )
         .await;
+        Ok(())
+    }
+
+    /// What is wrong with the addresses that the Service has or gets.
+    async fn warn_of_conflicts(&self, service: &ServiceView) {
+        if let Some((address, whose)) = self.allocations.conflict(&service.key) {
+            let note = format!(
+                "{address} is {whose} by now, and the daemons may not announce it for the Service; \
+                 give that another address, or ask for another one for the Service in the annotation \
+                 {}",
+                annotations::ADDRESSES_REQUEST
+            );
+            self.warn(service, reasons::ADDRESS_RESERVED, &note).await;
+        }
+        let reason = reasons::SHARING_CONFLICT;
+        if let Some(collision) = self.allocations.collision(&service.key) {
+            let held = self
+                .allocations
+                .held(&service.key)
+                .map(|held| held.addresses);
+            let note = format!(
+                "{collision}, so that this one gets {} instead; to have the address again, give one of \
+                 them another port, and ask for it in the annotation {}",
+                list(&held.unwrap_or_default()),
+                annotations::ADDRESSES_REQUEST
+            );
+            self.warn(service, reason, &note).await;
+        }
+        let irregular = self.allocations.irregular_sharing(&service.key);
+        if !irregular.is_empty() {
+            let all: Vec<String> = irregular
+                .iter()
+                .map(|(address, with)| format!("{address} with {with}"))
+                .collect();
+            let note = format!(
+                "the Service shares {}; it keeps what it has, but could not get it again; change that, or \
+                 give one of them another address in the annotation {}",
+                all.join("; "),
+                annotations::ADDRESSES_REQUEST
+            );
+            self.warn(service, reason, &note).await;
+        }
+    }
+
+    /// Takes from a Service what another one has on the same port.
+    async fn withdraw(
+        &self,
+        service: &mut ServiceView,
+        plan: &Plan<ServiceStep>,
+    ) -> Result<(), Failure> {
+        for step in plan.steps() {
+            self.take(service, step).await?;
+        }
+        self.settle(service);
         Ok(())
     }
 
@@ -173,15 +228,16 @@ impl L2Services {
     }
 
     async fn refuse(&self, service: &ServiceView, obstacle: Obstacle) -> Outcome<Failure> {
-        if matches!(&obstacle, Obstacle::Unavailable(why) if why.is_momentary()) {
+        let unavailable = obstacle.unavailable().cloned();
+        if unavailable.as_ref().is_some_and(Unavailable::is_momentary) {
             return Outcome::WaitForChange(obstacle.to_string());
         }
         let note = format!("Error syncing load balancer: {obstacle}");
         self.warn(service, reasons::SYNC_LOAD_BALANCER_FAILED, &note)
             .await;
-        match obstacle {
-            Obstacle::Unavailable(why) if why.may_pass() => Outcome::Backoff(why.into()),
-            other => Outcome::WaitForChange(other.to_string()),
+        match unavailable {
+            Some(why) if why.may_pass() => Outcome::Backoff(why.into()),
+            _ => Outcome::WaitForChange(obstacle.to_string()),
         }
     }
 
@@ -203,4 +259,9 @@ impl L2Services {
             .report(&service.reference(), EventKind::Warning, reason, note)
             .await;
     }
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    let all: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    all.join(" and ")
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::request::{InvalidRequest, request};
 use crate::controllers::address_pool::{
-    Allocations, Family, Held, Namespace, Request, Unavailable,
+    Allocations, Collision, Family, Held, Namespace, Request, Unavailable,
 };
 use crate::views::service_view::ServiceView;
 
@@ -22,6 +22,26 @@ pub(super) enum Obstacle {
     Invalid(#[from] InvalidRequest),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    #[error(
+        "{collision}, so that this one has lost it; give one of them another port. It gets no other \
+         address: {instead}"
+    )]
+    Collided {
+        collision: Collision,
+        /// Why there is no other.
+        instead: Box<Self>,
+    },
+}
+
+impl Obstacle {
+    /// Why there is no address, if that is so.
+    pub(super) fn unavailable(&self) -> Option<&Unavailable> {
+        match self {
+            Self::Unavailable(why) => Some(why),
+            Self::Collided { instead, .. } => instead.unavailable(),
+            _ => None,
+        }
+    }
 }
 
 /// What a pass goes by, beside the Service itself: what it shall have. From here on the addresses
@@ -37,11 +57,28 @@ pub(super) fn observe(
     if !service.wants_load_balancer() {
         return Err(Obstacle::NotWanted);
     }
+    let collision = allocations.lose_collided(&service.key);
+    let allocated = allocate(service, namespace, claim.as_ref(), allocations);
+    match (allocated, collision) {
+        (Err(why), Some(collision)) => Err(Obstacle::Collided {
+            collision,
+            instead: Box::new(why),
+        }),
+        (allocated, _) => allocated,
+    }
+}
+
+fn allocate(
+    service: &ServiceView,
+    namespace: Namespace,
+    claim: Option<&Held>,
+    allocations: &Allocations,
+) -> Allocated {
     let request = Request {
         namespace,
         ..request(service)?
     };
-    Ok(allocations.allocate(&service.key, &request, claim.as_ref())?)
+    Ok(allocations.allocate(&service.key, &request, claim)?)
 }
 
 /// What the record on a Service says that it holds, at most one address of each family. It is read

@@ -14,6 +14,7 @@ pub(super) fn operations(service: &ServiceView, step: &ServiceStep) -> Vec<Value
     match step {
         ServiceStep::AddFinalizer => operations.push(add_finalizer(service)),
         ServiceStep::WriteStatus { held, .. } => operations.extend(write(service, held)),
+        ServiceStep::Withdraw => operations.extend(withdraw(service)),
         ServiceStep::Release => operations.extend(release(service)),
     }
     operations
@@ -39,24 +40,25 @@ fn write(service: &ServiceView, held: &Held) -> Vec<Value> {
 
 fn release(service: &ServiceView) -> Vec<Value> {
     let mut operations = Vec::new();
-    for (key, there) in [
-        (
-            annotations::ALLOCATED_NETWORK,
-            service.allocated_network.is_some(),
-        ),
-        (
-            annotations::ALLOCATED_ADDRESSES,
-            service.allocated_addresses.is_some(),
-        ),
-    ] {
-        if there {
-            operations.push(json!({"op": "remove", "path": annotation_path(key)}));
-        }
+    if service.allocated_network.is_some() {
+        let path = annotation_path(annotations::ALLOCATED_NETWORK);
+        operations.push(json!({"op": "remove", "path": path}));
+    }
+    operations.extend(withdraw(service));
+    operations.extend(remove_finalizer(service));
+    operations
+}
+
+/// The network stays: it says that no cloud is to serve the Service.
+fn withdraw(service: &ServiceView) -> Vec<Value> {
+    let mut operations = Vec::new();
+    if service.allocated_addresses.is_some() {
+        let path = annotation_path(annotations::ALLOCATED_ADDRESSES);
+        operations.push(json!({"op": "remove", "path": path}));
     }
     if !service.status.is_empty() && service.is_load_balancer {
         operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
     }
-    operations.extend(remove_finalizer(service));
     operations
 }
 
@@ -85,7 +87,11 @@ mod tests {
 
     #[test]
     fn every_patch_tests_what_it_replaces() {
-        for step in [ServiceStep::AddFinalizer, ServiceStep::Release] {
+        for step in [
+            ServiceStep::AddFinalizer,
+            ServiceStep::Withdraw,
+            ServiceStep::Release,
+        ] {
             let first = operations(&service(), &step).remove(0);
             assert_eq!(
                 (&first["op"], &first["value"]),

@@ -19,6 +19,8 @@ pub(super) enum ServiceStep {
         /// What the status said before.
         before: usize,
     },
+    /// Take addresses and their record off it.
+    Withdraw,
     /// Take addresses, record and finalizer off it.
     Release,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for ServiceStep {
                 let all: Vec<_> = held.addresses.iter().map(ToString::to_string).collect();
                 write!(f, "give it {} of {}", all.join(" and "), held.network)
             }
+            Self::Withdraw => f.write_str("take its addresses back"),
             Self::Release => f.write_str("take its addresses back and the finalizer off"),
         }
     }
@@ -40,7 +43,7 @@ impl Step for ServiceStep {
     fn impact(&self) -> Impact {
         match self {
             Self::AddFinalizer | Self::WriteStatus { before: 0, .. } => Impact::None,
-            Self::WriteStatus { .. } | Self::Release => Impact::Major,
+            Self::WriteStatus { .. } | Self::Withdraw | Self::Release => Impact::Major,
         }
     }
 }
@@ -54,6 +57,8 @@ pub(super) enum Decision {
     Provide(Plan<ServiceStep>),
     /// It cannot be provided as asked.
     Refuse(Obstacle),
+    /// The same, and it may not keep what it has: take that by these steps.
+    Withdraw(Plan<ServiceStep>, Obstacle),
     /// Clean up after it, by these steps.
     CleanUp(Plan<ServiceStep>),
 }
@@ -74,6 +79,11 @@ pub(super) fn plan(service: &ServiceView, allocated: &Allocated) -> Decision {
     }
     let held = match allocated {
         Ok(held) => held,
+        Err(obstacle @ Obstacle::Collided { .. }) => {
+            let has_any = !service.status.is_empty() || service.allocated_addresses.is_some();
+            let steps = has_any.then_some(ServiceStep::Withdraw);
+            return Decision::Withdraw(steps.into_iter().collect(), obstacle.clone());
+        }
         Err(obstacle) => return Decision::Refuse(obstacle.clone()),
     };
     let mut plan = Plan::default();
@@ -97,8 +107,9 @@ pub(super) fn plan(service: &ServiceView, allocated: &Allocated) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::address_pool::Unavailable;
+    use crate::controllers::address_pool::{Collision, Unavailable};
     use crate::views::service_view::tests::service;
+    use mooring_common::k8s::ObjectKey;
     use mooring_common::names::finalizers;
 
     fn held() -> Held {
@@ -211,6 +222,33 @@ mod tests {
         };
         let decision = plan(&deleted, &Err(Obstacle::ServedByAnother));
         assert!(matches!(decision, Decision::Leave(_)), "{decision:?}");
+    }
+
+    /// Two Services with one port of one address would get each other's traffic.
+    #[test]
+    fn colliding_service_loses_its_address() {
+        let collided = || Obstacle::Collided {
+            collision: Collision {
+                address: held().addresses[0],
+                with: ObjectKey::new("default", "older"),
+                common: Vec::new(),
+            },
+            instead: Box::new(Unavailable::NoPools.into()),
+        };
+        let Decision::Withdraw(plan, obstacle) = plan(&provided(), &Err(collided())) else {
+            panic!()
+        };
+        assert_eq!(plan.steps(), [ServiceStep::Withdraw]);
+        assert_eq!((plan.impact(), obstacle), (Impact::Major, collided()));
+        let withdrawn = ServiceView {
+            status: vec![],
+            allocated_addresses: None,
+            ..provided()
+        };
+        let Decision::Withdraw(plan, _) = super::plan(&withdrawn, &Err(collided())) else {
+            panic!()
+        };
+        assert!(plan.is_empty());
     }
 
     #[test]

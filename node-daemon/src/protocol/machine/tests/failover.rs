@@ -184,7 +184,7 @@ fn isolated_claimant_frees_its_claims() {
     let mut world = World::new(&[1, 2, 3, 4, 5], 12);
     world.run(ms(4000));
     let taken_by_four = |key: &&Key| {
-        let both = [2, 4].map(|node| (NodeId(node), 100));
+        let both = [2, 4].map(|node| (NodeId(node), Weight::USUAL));
         placement::best(Group::alone(**key), both) == Some(NodeId(4))
     };
     let held = world.keys_of(3);

@@ -146,7 +146,7 @@ fn split_group_reunites_after_a_minute() {
 /// Each of two sees the key in a group with what the other holds.
 #[test]
 fn differing_views_do_not_make_key_flap() {
-    let both = [1, 2].map(|node| (NodeId(node), 100));
+    let both = [1, 2].map(|node| (NodeId(node), Weight::USUAL));
     let suits = |node: u64, nth: usize| {
         let mut groups = (0..).map(Group);
         let is_best = |group: &Group| placement::best(*group, both) == Some(NodeId(node));

@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use mooring_test_cluster::shipped::{CENTRAL_USER, NODE_USER};
 use mooring_test_netlab::netlab::in_netlab;
 use mooring_test_netlab::netlab_cluster::Network;
@@ -78,6 +79,61 @@ fn a_node_that_drains_is_unhealthy_before_another_one_speaks() {
                 begun - first
             );
         }
+        cluster.netlab.assert_nothing_refused().await;
+    });
+}
+
+/// Long enough for the hand-over before.
+const MAINTENANCE: SignedDuration = SignedDuration::from_secs(15);
+
+#[test]
+fn a_node_speaks_again_once_its_maintenance_has_ended() {
+    in_netlab(async || {
+        let cluster = AnnounceCluster::start(&[]).await;
+        for node in ["n1", "n2"] {
+            cluster.pod("web", node).await;
+        }
+        let start = Instant::now();
+        let web = Addresses::number(100);
+        cluster.service("web", web, true).await;
+        let (_, speaker) = cluster.announced(web.v4, start).await;
+        let speaker = speaker.name().to_owned();
+        let maintained = async |value: &str| {
+            let annotation = json!({ "mooring.dev/maintenance": value });
+            cluster.annotate_node(&speaker, annotation).await;
+        };
+        let says = async |words: &str| {
+            eventually(&format!("{speaker} says {words}"), SOON, async || {
+                let entry = cluster.entry(&speaker).await?;
+                (entry.reason == "Draining" && entry.message.contains(words)).then_some(())
+            })
+            .await;
+        };
+
+        let drained = Instant::now();
+        let end = Timestamp::now() + MAINTENANCE;
+        maintained(&format!("until={end}")).await;
+        let (other, _) = cluster.answered_by_another(web.v4, &speaker, drained).await;
+        says(&format!("until {end}")).await;
+        eventually("the node takes part again", SOON * 2, async || {
+            cluster.entry(&speaker).await.filter(|entry| entry.ready)
+        })
+        .await;
+        assert!(Timestamp::now() >= end, "too early");
+        // The annotation is still there, and the node takes what the other cannot serve any more.
+        let moved = Instant::now();
+        cluster.delete_pod("web", &other).await;
+        cluster.announced_by(&speaker, web.v4, moved).await;
+
+        // Nobody knows when a duration began: it lasts until somebody corrects it, and is told.
+        cluster.pod("web", &other).await;
+        let drained = Instant::now();
+        maintained("until=2h").await;
+        cluster.answered_by_another(web.v4, &speaker, drained).await;
+        says("\"until=2h\" names no time").await;
+        cluster
+            .told("Node", &speaker, "MaintenanceUnreadable", "until=2h")
+            .await;
         cluster.netlab.assert_nothing_refused().await;
     });
 }
