@@ -486,6 +486,7 @@ impl Daemon {
                     QuorumLoss::Silent
                 },
                 address_mode: AddressMode::default(),
+                shares_across_namespaces: false,
                 probes_addresses: true,
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,
