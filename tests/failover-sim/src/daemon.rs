@@ -481,6 +481,7 @@ impl Daemon {
                 address_mode: AddressMode::default(),
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,
+                shares_across_namespaces: false,
             }),
             entry: None,
             others: others.collect(),

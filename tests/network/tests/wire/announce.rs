@@ -6,6 +6,7 @@ mod cluster;
 mod draining;
 mod handover;
 mod kernel;
+mod kernel_answers;
 mod keyless;
 mod memory;
 mod notices;
