@@ -326,7 +326,7 @@ pub struct SegmentNode {
     #[serde(default, skip_serializing_if = "is_false")]
     pub witness: bool,
     /// What else is to be known of it, each in one word: `HeartbeatsUnsigned`, `SegmentFiltered`,
-    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`, `AddressConflict`.
+    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`, `AddressConflict`, `KernelAnswers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
     pub notices: Vec<String>,

@@ -368,6 +368,9 @@ pub mod reasons {
     /// L2Network, Warning: a node that it selects cannot speak on it; the note says which, why, and
     /// what to do.
     pub const SEGMENT_UNAVAILABLE: &str = "SegmentUnavailable";
+    /// L2Network, Warning: the kernel of a node answers for addresses that another node may announce; the
+    /// note says which, why, and what to do. By the node's daemon.
+    pub const KERNEL_ANSWERS: &str = "KernelAnswers";
     /// Node, Warning: its daemon found no admission policy that keeps it to this Node, and writes
     /// nothing; the note says what to do.
     pub const FENCE_MISSING: &str = "FenceMissing";
@@ -389,6 +392,8 @@ pub mod reasons {
     /// Service, Warning: one of its addresses is a router's, a Node's or the end of a subnet. By
     /// central.
     pub const ADDRESS_RESERVED: &str = "AddressReserved";
+    /// Service, Warning: its status has addresses of Nodes, which another load balancer writes. By central.
+    pub const OTHER_LOAD_BALANCER: &str = "OtherLoadBalancer";
     /// Service, Warning: it shares an address against the rules, and keeps it or has lost it; the note
     /// says which rule, and what to do. By central.
     pub const SHARING_CONFLICT: &str = "SharingConflict";
@@ -531,6 +536,8 @@ pub mod segment_notices {
     pub const SERVICE_PROXY_UNHEALTHY: &str = "ServiceProxyUnhealthy";
     /// A Service claims an address there that this daemon does not announce: an Event tells of it.
     pub const ADDRESS_REFUSED: &str = "AddressRefused";
+    /// Its kernel answers for addresses there, whichever node speaks for them: an Event tells why.
+    pub const KERNEL_ANSWERS: &str = "KernelAnswers";
 }
 
 /// The types of an L2Network's conditions. Written by central.

@@ -11,7 +11,7 @@ use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
 use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder, put_lease};
 use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags, Shipped};
-use mooring_test_cluster::test_namespace::{SOON, TestNamespace, is_untouched};
+use mooring_test_cluster::test_namespace::{SOON, TestNamespace, ingress, is_untouched};
 use mooring_test_support::wait::eventually;
 use serde_json::json;
 
@@ -159,5 +159,41 @@ async fn implementations_live_side_by_side_by_class() {
     });
     namespace.patch("theirs", &here).await;
     namespace.served_with("theirs", &[own]).await;
+    cluster.finish().await;
+}
+
+/// As the load balancer of k3s does for every Service without a class.
+#[tokio::test]
+async fn another_load_balancer_that_gives_addresses_of_nodes_is_told() {
+    let cluster = Cluster::exclusive().await;
+    let node = NodeBuilder::new("n1")
+        .ready()
+        .address("InternalIP", "10.1.2.3");
+    node.create(&cluster.admin).await.unwrap();
+    let namespace = TestNamespace::with_network(cluster.admin.clone(), 3).await;
+    namespace.create("before").await;
+    let of_nodes = json!({ "loadBalancer": { "ingress": [{ "ip": "10.1.2.3" }] } });
+    namespace.patch_status("before", &of_nodes).await;
+    let flags = CentralFlags::alone().with("--cloud-provider=none");
+    let _central = cluster.start_central(flags).await;
+    let reason = reasons::OTHER_LOAD_BALANCER;
+    let told = namespace
+        .told_with("before", reason, "--disable=servicelb")
+        .await;
+    assert!(told.note.contains("10.1.2.3"), "{told:?}");
+    assert_eq!(ingress(&namespace.get("before").await), ["10.1.2.3"]);
+    // One that Mooring serves: it writes its own address again.
+    namespace.create("web").await;
+    let own = namespace.served("web").await;
+    namespace.patch_status("web", &of_nodes).await;
+    namespace.told_with("web", reason, "10.1.2.3").await;
+    namespace.served_with("web", &own).await;
+    // What is nobody's is left alone without a word.
+    let foreign = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.7" }] } });
+    namespace.create("foreign").await;
+    namespace.served("foreign").await;
+    namespace.patch_status("foreign", &foreign).await;
+    namespace.served("foreign").await;
+    assert_eq!(namespace.warnings("foreign").await, []);
     cluster.finish().await;
 }

@@ -9,6 +9,7 @@ use mooring_common::node_addresses::NodeAddress;
 use super::SupervisorState;
 use crate::announce::EventSink;
 use crate::announce::entries;
+use crate::announce::kernel_answers::{arp_ignore_of_all, kernel_answers};
 use crate::announce::permitted::refused;
 use crate::announce::plan::assign;
 use crate::announce::segments::{LocalState, Role, Roles, desired, last_interfaces};
@@ -64,6 +65,8 @@ impl<E: EventSink> SupervisorState<E> {
         if self.wanted.as_deref() != Some(&desired) {
             self.wanted = Some(Arc::new(desired));
         }
+        let answers = kernel_answers(&roles, &links, &self.assignment, arp_ignore_of_all());
+        self.reporter.report_kernel_answers(&snapshot, answers);
         self.interfaces = interfaces(&roles);
         let chosen = self.interfaces.iter();
         let chosen = chosen.map(|(segment, name)| (segment.clone(), Some(name.clone())));

@@ -13,6 +13,7 @@ use mooring_common::names::{reasons, segment_notices, speaking_reasons};
 
 use crate::announce::EventSink;
 use crate::announce::entries::SegmentStatus;
+use crate::announce::kernel_answers::{self, KernelAnswers};
 use crate::announce::permitted::RefusedAddresses;
 use crate::announce::plan::Assignment;
 use crate::cluster::snapshot::Snapshot;
@@ -52,6 +53,8 @@ pub(super) struct EventReporter<E> {
     occupied: BTreeSet<(String, IpAddr)>,
     /// What is wrong with the Node's annotation of its maintenance.
     maintenance_fault: Option<String>,
+    /// What this Node's kernel answers for, by segment.
+    kernel_answers: BTreeMap<String, KernelAnswers>,
 }
 
 /// The members of a segment.
@@ -78,6 +81,7 @@ impl<E: EventSink> EventReporter<E> {
             refused: RefusedAddresses::new(),
             occupied: BTreeSet::new(),
             maintenance_fault: None,
+            kernel_answers: BTreeMap::new(),
         }
     }
 
@@ -174,6 +178,10 @@ impl<E: EventSink> EventReporter<E> {
             let notices: Vec<&'static str> = [
                 (occupied, segment_notices::ADDRESS_CONFLICT),
                 (refused, segment_notices::ADDRESS_REFUSED),
+                (
+                    self.kernel_answers.contains_key(segment),
+                    segment_notices::KERNEL_ANSWERS,
+                ),
                 (unsigned, segment_notices::HEARTBEATS_UNSIGNED),
                 (lost, segment_notices::QUORUM_LOST),
                 (filtered, segment_notices::SEGMENT_FILTERED),
@@ -411,6 +419,32 @@ impl<E: EventSink> EventReporter<E> {
             self.report_service(snapshot, key, EventKind::Warning, reason, note);
         }
         self.refused = refused;
+    }
+
+    /// What this Node's kernel answers for by itself: one Event for each segment and interface, until it has
+    /// stopped.
+    pub(super) fn report_kernel_answers(
+        &mut self,
+        snapshot: &Snapshot,
+        answers: BTreeMap<String, KernelAnswers>,
+    ) {
+        for (segment, interfaces) in &answers {
+            let known = self.kernel_answers.get(segment);
+            for (interface, addresses) in interfaces {
+                if known.is_some_and(|known| known.contains_key(interface)) {
+                    continue;
+                }
+                let note = kernel_answers::note(&self.node_name, segment, interface, addresses);
+                tracing::warn!(segment, interface, "{note}");
+                let key = ObjectKey::cluster_wide(segment.as_str());
+                if let Some(network) = snapshot.networks.get(&key) {
+                    let (kind, reason) = (EventKind::Warning, reasons::KERNEL_ANSWERS);
+                    self.events
+                        .event(network.reference(segment), kind, reason, note);
+                }
+            }
+        }
+        self.kernel_answers = answers;
     }
 
     /// This node cannot speak on a segment, and why: reported once for each reason.

@@ -7,6 +7,7 @@ mod draining;
 mod handover;
 mod interfaces;
 mod kernel;
+mod kernel_answers;
 mod keyless;
 mod memory;
 mod notices;

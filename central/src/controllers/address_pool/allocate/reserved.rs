@@ -78,6 +78,14 @@ impl Allocations {
         holders.flatten().cloned().collect()
     }
 
+    /// Whether all of these are addresses of Nodes.
+    #[must_use]
+    pub fn are_of_nodes(&self, addresses: &[IpAddr]) -> bool {
+        let state = self.lock();
+        let mut each = addresses.iter();
+        !addresses.is_empty() && each.all(|address| state.nodes.contains_key(address))
+    }
+
     /// An address of a Service that is somebody else's by now, and whose.
     #[must_use]
     pub fn conflict(&self, key: &ObjectKey) -> Option<(IpAddr, Reserved)> {

@@ -27,6 +27,7 @@ impl L2Services {
         for _ in 0..ATTEMPTS {
             let outcome = match decision {
                 Decision::Leave(why) => {
+                    self.warn_of_other_load_balancer(&service).await;
                     if self.allocations.leave(&service.key, &service.status) {
                         self.address_came_back();
                     }
@@ -104,6 +105,7 @@ impl L2Services {
             );
             self.warn(service, reasons::ADDRESS_RESERVED, &note).await;
         }
+        self.warn_of_other_load_balancer(service).await;
         let reason = reasons::SHARING_CONFLICT;
         if let Some(collision) = self.allocations.collision(&service.key) {
             let held = self
@@ -132,6 +134,21 @@ impl L2Services {
             );
             self.warn(service, reason, &note).await;
         }
+    }
+
+    /// That something else serves it with addresses of Nodes, as the load balancer of k3s does.
+    async fn warn_of_other_load_balancer(&self, service: &ServiceView) {
+        let is_ours = service.wants_load_balancer() && self.serves(service);
+        if !is_ours || !self.allocations.are_of_nodes(&service.status) {
+            return;
+        }
+        let note = format!(
+            "another load balancer has written {} into the status, which are addresses of Nodes; if that is the \
+             one of k3s, start its servers with --disable=servicelb, or give the Service a loadBalancerClass",
+            list(&service.status)
+        );
+        self.warn(service, reasons::OTHER_LOAD_BALANCER, &note)
+            .await;
     }
 
     /// Takes from a Service what another one has on the same port.
