@@ -72,6 +72,7 @@ fn group(
         ready: !sharers
             .iter()
             .any(|sharer| is_awaited(snapshot, sharer.key, sharer.service)),
+        spoken_here: false,
     };
     let addresses: BTreeSet<IpAddr> = sharers
         .iter()

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mooring_common::engine::{self, Impact, Plan};
-use mooring_common::l2_network::{AddressMode, QuorumLoss, Segment, Voters};
+use mooring_common::l2_network::{AddressMode, QuorumLoss, Segment, SegmentNode, Voters};
 use mooring_common::names::labels;
 use mooring_common::node_addresses::AddressType;
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::plan::Assignment;
 use crate::cluster::snapshot::{L2NetworkView, Snapshot};
 use crate::cluster::voters::voter_set;
-use crate::protocol::{Contact, NodeId, View, VoterSet, Weight};
+use crate::protocol::{Contact, NodeId, View, VoterSet, Wanted, Weight};
 use crate::responder::{Attachment, DesiredSegment, DesiredSegments, InterfaceAddress};
 use crate::wire::frames::solicited_node;
 use crate::wire::links::{Link, Vlan, choose, choose_parent};
@@ -167,6 +167,14 @@ pub struct LocalState<'a> {
     pub ending: bool,
 }
 
+/// The addresses that this Node speaks for, or spoke for last, as its entry says.
+fn spoken_here(entry: Option<&SegmentNode>) -> BTreeSet<IpAddr> {
+    let spoken = entry.into_iter().flat_map(|entry| &entry.addresses);
+    spoken
+        .filter_map(|spoken| spoken.address.parse().ok())
+        .collect()
+}
+
 /// What is to be done on each segment.
 #[must_use]
 pub fn desired(
@@ -195,6 +203,7 @@ pub fn desired(
                 .of(name)
                 .map(|(key, assigned)| (key, [(assigned.address, assigned.gateway)].into()))
                 .collect();
+            let spoken = spoken_here(network.entry.as_ref());
             let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
             let desired = DesiredSegment {
                 uid: network.uid.clone(),
@@ -203,7 +212,13 @@ pub fn desired(
                 view: View {
                     keys: assignment
                         .of(name)
-                        .map(|(key, assigned)| (key, assigned.wanted.clone()))
+                        .map(|(key, assigned)| {
+                            let wanted = Wanted {
+                                spoken_here: spoken.contains(&assigned.address),
+                                ..assigned.wanted.clone()
+                            };
+                            (key, wanted)
+                        })
                         .collect(),
                     voters: Some(voter_set(network.voters.as_ref())),
                     approvals: approvals(network),

@@ -42,6 +42,10 @@ pub struct Wanted {
     /// Whether this node can serve it by now, as far as its service proxy says. Before that it does not
     /// take it; what it holds it keeps.
     pub ready: bool,
+    /// This node has spoken for it before this process, as the API objects say: the address is not another
+    /// host's.
+    #[serde(default)]
+    pub spoken_here: bool,
 }
 
 impl Wanted {
@@ -52,6 +56,7 @@ impl Wanted {
             candidates,
             group: Group::alone(key),
             ready: true,
+            spoken_here: false,
         }
     }
 

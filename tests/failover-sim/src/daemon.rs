@@ -490,7 +490,6 @@ impl Daemon {
                 probes_addresses: true,
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,
-                shares_across_namespaces: false,
             }),
             entry: None,
             others: others.collect(),

@@ -211,6 +211,7 @@ fn desired_segment_carries_addresses_and_candidates() {
     ];
     assert_eq!(desired.addresses, addresses.into());
     let wanted = Wanted {
+        spoken_here: false,
         candidates: Candidates::All,
         group: Group::of("shop/web"),
         ready: true,

@@ -275,6 +275,7 @@ impl Machine {
                 at = at.max(*ends);
             }
             let probes = self.parameters.probe_addresses
+                && !wanted.spoken_here
                 && self.probing.is_needed(key)
                 && !self.membership.lost.contains_key(&key);
             if probes && rank > 0 {

@@ -143,6 +143,7 @@ fn desired(name: &str, witness: bool) -> DesiredSegment {
     let keys = [V4, V6].map(|address| Key::of(SEGMENT, ip(address)));
     let gateway = Some(ip("192.0.2.1"));
     let wanted = |key| Wanted {
+        spoken_here: false,
         group: Group::of("shop/web"),
         ..Wanted::alone(key, Candidates::All)
     };

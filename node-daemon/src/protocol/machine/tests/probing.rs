@@ -101,6 +101,32 @@ fn fail_over_asks_nothing() {
     assert_eq!(questions(&world, since), 0);
 }
 
+/// All daemons are killed at once, and started again: who has spoken for an address goes on.
+#[test]
+fn address_that_was_spoken_for_before_the_start_is_not_asked_about() {
+    let mut world = World::new(&[1, 2, 3], 6);
+    world.run(ms(4000));
+    let speakers = world.speakers();
+    for node in [1, 2, 3] {
+        world.crash(node);
+    }
+    let since = world.now;
+    for node in [1, 2, 3] {
+        for (key, wanted) in &mut world.keys {
+            wanted.spoken_here = speakers[key] == node;
+        }
+        world.start(node);
+    }
+    world.run(ms(3000));
+    assert_eq!(world.speakers(), speakers);
+    let begun = world
+        .log
+        .iter()
+        .filter(|(at, _, decision)| *at >= since && matches!(decision, Decision::Begin { .. }));
+    let last = begun.map(|(at, ..)| *at).max().unwrap();
+    assert!(last.since(since) < ms(1500), "{:?}", last.since(since));
+}
+
 #[test]
 fn address_that_was_just_spoken_for_is_not_asked_about() {
     let mut world = World::settled(3);
