@@ -133,7 +133,7 @@ mod tests {
             ("eth*", "eth0"),
             ("eth*", "eth"),
             ("*", "anything"),
-            ("en?s*", "ens3s0"),
+            ("en??s*", "enp0s3"),
             ("en*f?np*", "enp1s0f1np1"),
             ("*.100", "bond0.100"),
             ("a*a*a*a*", "aaaaaaaaaaaaaaa"),

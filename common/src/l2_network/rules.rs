@@ -66,7 +66,7 @@ pub(super) fn parent_or_interfaces() -> Rule {
 /// On an interface: some can have such a name, or match such a pattern.
 pub(super) fn interface_can_be_read() -> Rule {
     rule(
-        r"self.matches('^[^\s/:]+$')",
+        r"self.matches('^[^\\s/:]+$')",
         r#"self + ": no name of an interface; write one without spaces, slashes and colons, or a pattern such as bond*""#,
     )
 }
