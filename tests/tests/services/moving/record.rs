@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, ListParams};
 use mooring_test_cluster::control_plane::{ControlPlane, Options, free_port};
-use mooring_test_cluster::objects::{create_namespace, kubectl};
+use mooring_test_cluster::objects::{PodBuilder, create_namespace, kubectl};
 use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use super::fixture::{Fixture, documents};
 
 const VERSION: &str = "metallb-0.16.1";
 const NAMESPACE: &str = "metallb-system";
+const POD: &str = "controller";
 
 /// What a user of MetalLB has written, as it is applied.
 const WRITTEN: &str = "written.yaml";
@@ -54,6 +55,9 @@ async fn record_metallb() {
     }
     apply(&folder.join(WRITTEN)).await;
 
+    // It looks for its own Pod at the start.
+    let own_pod = PodBuilder::new(NAMESPACE, POD);
+    own_pod.create(&cp.admin()).await.unwrap();
     let port = || free_port(Ipv4Addr::LOCALHOST.into()).unwrap();
     let mut spec = Spec::new(
         "controller",
@@ -65,6 +69,7 @@ async fn record_metallb() {
         "--disable-cert-rotation".to_owned(),
         "--log-level=debug".to_owned(),
         format!("--namespace={NAMESPACE}"),
+        format!("--pod-name={POD}"),
         format!("--port={}", port()),
         format!("--health-probe-port={}", port()),
     ]);
@@ -157,7 +162,9 @@ async fn stored(cp: &ControlPlane, arguments: &[&str]) -> Value {
     match object["kind"].as_str() {
         Some("Service") => {
             if let Some(spec) = object["spec"].as_object_mut() {
-                spec.retain(|field, _| !field.starts_with("clusterIP"));
+                spec.retain(|field, _| {
+                    !field.starts_with("clusterIP") && field != "healthCheckNodePort"
+                });
             }
             for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
                 port.as_object_mut().map(|port| port.remove("nodePort"));
