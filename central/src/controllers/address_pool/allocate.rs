@@ -247,11 +247,11 @@ impl Allocations {
         state.vacate_all_but(key, addresses)
     }
 
-    /// What a Service with these addresses in its status, but without a record, can be taken to
-    /// hold: if they are a pool's, and nobody else's with whom it cannot share them. From here on they are
-    /// known to be in its status.
+    /// Lets a Service hold the addresses in its status, of which it has no record: if they are a pool's, and
+    /// nobody else's with whom it cannot share them. Rules of the pool about namespaces and Services do not
+    /// count, as for all that a Service has already; no user can write a status.
     #[must_use]
-    pub fn adoptable(&self, key: &ObjectKey, addresses: &[IpAddr]) -> Option<Held> {
+    pub fn adopt(&self, key: &ObjectKey, addresses: &[IpAddr]) -> Option<Held> {
         let mut state = self.lock();
         let families: HashSet<Family> = addresses.iter().map(|a| Family::of(*a)).collect();
         let mut each = addresses.iter();
@@ -260,12 +260,12 @@ impl Allocations {
         }
         let mut pools = state.pools.iter();
         let pool = pools.find(|pool| state.offers(pool, addresses))?;
-        let network = pool.network.clone();
-        state.occupy(key, addresses);
-        Some(Held {
-            network,
+        let held = Held {
+            network: pool.network.clone(),
             addresses: addresses.to_vec(),
-        })
+        };
+        state.hold(key.clone(), held.clone());
+        Some(held)
     }
 
     /// What a Service holds.

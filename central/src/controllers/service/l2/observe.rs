@@ -109,10 +109,11 @@ fn claim(service: &ServiceView, allocations: &Allocations) -> Result<Option<Held
         return Ok(recorded);
     }
     let known = allocations.held(&service.key);
-    let own = known
-        .filter(|held| held.addresses == service.status)
-        .or_else(|| allocations.adoptable(&service.key, &service.status))
-        .filter(|_| !service.status_has_hostname);
+    let own = match known.filter(|held| held.addresses == service.status) {
+        _ if service.status_has_hostname => None,
+        Some(known) => Some(known),
+        None => allocations.adopt(&service.key, &service.status),
+    };
     if own.is_none() && service.allocated_network.is_none() {
         return Err(Obstacle::ServedByAnother);
     }
