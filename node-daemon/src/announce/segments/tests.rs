@@ -514,5 +514,5 @@ fn labels_choose_interface_and_preference() {
         ending: false,
     };
     let desired = desired(&snapshot, &roles, &assign(&snapshot), here);
-    assert_eq!(desired["public"].weight, Weight::new(35, 100));
+    assert_eq!(desired["public"].weight, Weight::new(35, 25));
 }

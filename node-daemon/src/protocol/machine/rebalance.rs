@@ -105,7 +105,11 @@ impl Machine {
             .filter(|(_, weight)| weight.preference() > own);
         let known = std::mem::take(&mut self.handovers.preferred_since);
         self.handovers.preferred_since = preferred
-            .map(|(node, _)| (*node, known.get(node).copied().unwrap_or(now)))
+            .map(|(node, _)| {
+                // It may have been away between two looks.
+                let steady = self.peers.get(node).map_or(now, |peer| peer.steady_since);
+                (*node, known.get(node).copied().unwrap_or(now).max(steady))
+            })
             .collect();
     }
 
