@@ -145,6 +145,21 @@ mod tests {
         }
     }
 
+    /// As of one that moves from another implementation, before namespaces are listed.
+    #[test]
+    fn adopts_what_status_has_whatever_namespaces_the_pool_allows() {
+        let all = Allocations::default();
+        let ranges = |range: &str| vec![range.parse().unwrap()];
+        let chosen = Pool {
+            allowed_namespaces: vec![[("team", "shop")].into_iter().collect()],
+            ..Pool::new("lan", ranges("192.0.2.8/30"))
+        };
+        let free = Pool::new("lan", ranges("192.0.2.16/30"));
+        all.set_pools(vec![chosen, free], HashSet::new(), HashMap::new());
+        let kept = observe(&filled("192.0.2.10"), &all).unwrap();
+        assert_eq!(kept.addresses, filled("192.0.2.10").status);
+    }
+
     #[test]
     fn keeps_own_status_and_leaves_foreign_one() {
         let all = allocations();

@@ -353,11 +353,11 @@ fn what_another_controller_has_made_is_adopted_in_any_order() {
             claim("third", terms("k", &[80]), false, shown),
         ]);
         for name in order {
-            let found = all.adoptable(&key(name), &addresses);
+            let found = all.adopt(&key(name), &addresses);
             let given = all.allocate(&key(name), &v4(), found.as_ref()).unwrap();
             assert_eq!(given.addresses, addresses, "{name}");
         }
-        assert_eq!(all.adoptable(&key("third"), &addresses), None);
+        assert_eq!(all.adopt(&key("third"), &addresses), None);
     }
     // An address that another implementation announces is not adopted.
     let all = allocations(pool());
@@ -366,7 +366,7 @@ fn what_another_controller_has_made_is_adopted_in_any_order() {
         ..claim("theirs", terms("k", &[80]), false, shown)
     };
     all.seed(&[theirs, claim("ours", terms("k", &[443]), false, shown)]);
-    assert_eq!(all.adoptable(&key("ours"), &addresses), None);
+    assert_eq!(all.adopt(&key("ours"), &addresses), None);
 }
 
 proptest! {
