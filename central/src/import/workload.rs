@@ -48,7 +48,7 @@ pub(super) fn nodes(
     }
     let mut labels = object.map("/spec/template/spec/nodeSelector");
     labels.remove(OPERATING_SYSTEM);
-    (!labels.is_empty()).then(|| LabelSelector {
+    (!labels.is_empty()).then_some(LabelSelector {
         match_labels: Some(labels),
         match_expressions: None,
     })

@@ -106,7 +106,7 @@ fn reports_invalid_namespace_selector() {
     );
 }
 
-fn on_lan(more: serde_json::Value) -> Result<Segment, InvalidL2Network> {
+fn on_lan(more: &serde_json::Value) -> Result<Segment, InvalidL2Network> {
     let mut spec = serde_json::json!({
         "subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.16/28"],
     });
@@ -124,7 +124,7 @@ fn labels(labels: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 #[test]
 fn lists_interfaces_of_each_node() {
-    let segment = on_lan(serde_json::json!({"interfaces": [
+    let segment = on_lan(&serde_json::json!({"interfaces": [
         {"name": "eth9", "nodeSelector": {"matchLabels": {"rack": "r1"}}},
         {"name": "eth0"},
         {"name": "bond*"},
@@ -141,13 +141,13 @@ fn lists_interfaces_of_each_node() {
     };
     assert_eq!(names(&[]), ["eth0", "bond*"]);
     assert_eq!(names(&[("rack", "r1")]), ["eth9", "eth0", "bond*"]);
-    let unnamed = on_lan(serde_json::json!({})).unwrap();
+    let unnamed = on_lan(&serde_json::json!({})).unwrap();
     assert_eq!(unnamed.on_node(&labels(&[])).interfaces, None);
 }
 
 #[test]
 fn adds_weights_of_preferred_nodes() {
-    let segment = on_lan(serde_json::json!({"preferredNodes": [
+    let segment = on_lan(&serde_json::json!({"preferredNodes": [
         {"weight": 100, "nodeSelector": {"matchLabels": {"edge": "yes"}}},
         {"weight": 30, "nodeSelector": {"matchExpressions": [{"key": "rack", "operator": "Exists"}]}},
     ]}))
@@ -162,7 +162,7 @@ fn adds_weights_of_preferred_nodes() {
 fn reports_faults_of_interfaces_and_preferred_nodes() {
     let wrong = serde_json::json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
     let entry = serde_json::json!({"weight": 1, "nodeSelector": {}});
-    let error = on_lan(serde_json::json!({
+    let error = on_lan(&serde_json::json!({
         "parent": "eth0",
         "interfaces": [{"name": "eth 0", "nodeSelector": wrong}],
         "preferredNodes": [{"weight": 101, "nodeSelector": wrong}, entry, entry, entry, entry, entry],

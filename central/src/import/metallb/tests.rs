@@ -309,7 +309,7 @@ fn fields(schema: &Value, path: &str, found: &mut Vec<(String, Value)>) {
                 found.push((path, json!([{"matchLabels": {"probe": "yes"}}])));
             }
             ("array", Some("string")) if name == "addresses" => {
-                found.push((path, json!(["192.0.2.99/32"])))
+                found.push((path, json!(["192.0.2.99/32"])));
             }
             ("array", Some("string")) => found.push((path, json!(["probe"]))),
             ("boolean", _) => found.push((path, json!(field["default"] != json!(true)))),

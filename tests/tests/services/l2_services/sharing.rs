@@ -218,7 +218,9 @@ async fn annotations_that_differ_are_told_and_cost_nothing() {
     let service = namespace.service("web").annotation(metallb, &asked);
     let service = service.annotation(kube_vip, &asked);
     service.create(&namespace.client).await.unwrap();
-    namespace.served_with("web", &[asked.clone()]).await;
+    namespace
+        .served_with("web", std::slice::from_ref(&asked))
+        .await;
     let dhcp = namespace.service("dhcp").annotation(kube_vip, "0.0.0.0");
     dhcp.create(&namespace.client).await.unwrap();
     let told = namespace.told_with("dhcp", FAILED, "by DHCP").await;

@@ -276,10 +276,14 @@ async fn who_shares_an_address_keeps_it_through_a_restart_and_is_adopted() {
     }
     let central = cluster.start_central(CentralFlags::alone()).await;
     for name in ["old-a", "old-b"] {
-        namespace.served_with(name, &[adopted.clone()]).await;
+        namespace
+            .served_with(name, std::slice::from_ref(&adopted))
+            .await;
     }
     for namespace in [&namespace, &other] {
-        namespace.served_with("apart", &[apart.clone()]).await;
+        namespace
+            .served_with("apart", std::slice::from_ref(&apart))
+            .await;
     }
     for (name, value, port, address) in [
         ("web", "w", 80, &new),
@@ -287,7 +291,9 @@ async fn who_shares_an_address_keeps_it_through_a_restart_and_is_adopted() {
         ("keyless", "k", 22, &adopted),
     ] {
         create(&namespace, name, (own, value), port).await;
-        namespace.served_with(name, &[address.clone()]).await;
+        namespace
+            .served_with(name, std::slice::from_ref(address))
+            .await;
     }
     namespace.network_uses(&namespace.network, 3).await;
     drop(central);
@@ -304,10 +310,14 @@ async fn who_shares_an_address_keeps_it_through_a_restart_and_is_adopted() {
     let words = "both have the port TCP 80";
     namespace.told_with("old-b", reason, words).await;
     for name in ["old-a", "keyless"] {
-        namespace.served_with(name, &[adopted.clone()]).await;
+        namespace
+            .served_with(name, std::slice::from_ref(&adopted))
+            .await;
     }
     for name in ["web", "dns"] {
-        namespace.served_with(name, &[new.clone()]).await;
+        namespace
+            .served_with(name, std::slice::from_ref(&new))
+            .await;
     }
     let words = "has not the same value on both";
     namespace.told_with("keyless", reason, words).await;
