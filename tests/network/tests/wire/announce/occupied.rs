@@ -54,6 +54,31 @@ fn address_of_another_host_is_announced_once_that_has_given_it_up() {
     });
 }
 
+/// As where another implementation runs on the nodes: neighbours keep the MAC address that they know.
+#[test]
+fn node_that_answers_for_an_address_already_announces_it() {
+    in_netlab(async || {
+        let cluster = AnnounceCluster::start(&[]).await;
+        cluster.pod("web", "n1").await;
+        for (number, node) in [(101, "n1"), (102, "n2"), (103, "n3")] {
+            let (name, web) = (format!("web-{number}"), Addresses::number(number));
+            let host = cluster.netlab.node(node);
+            host.ip(&format!("address add {}/32 dev eth0", web.v4))
+                .unwrap();
+            host.ip(&format!("address add {}/128 dev eth0 nodad", web.v6))
+                .unwrap();
+            let start = Instant::now();
+            cluster.pod(&name, "n1").await;
+            cluster.service(&name, web, false).await;
+            for address in web.both() {
+                let (claim, _) = cluster.announced(address, start).await;
+                assert_eq!(claim.mac, host.mac(), "{address}");
+                assert_eq!(cluster.claimants(address, start), [node]);
+            }
+        }
+    });
+}
+
 async fn conflict(cluster: &AnnounceCluster, address: IpAddr, host: Mac) -> String {
     let words = format!("{host}, answers for {address} ");
     let event = cluster
