@@ -165,14 +165,19 @@ pub struct LocalState<'a> {
     pub service_proxy_works: bool,
     /// The daemon ends.
     pub ending: bool,
+    /// What this Node speaks for, by segment.
+    pub speaks_for: &'a BTreeMap<String, BTreeSet<IpAddr>>,
 }
 
-/// The addresses that this Node speaks for, or spoke for last, as its entry says.
-fn spoken_here(entry: Option<&SegmentNode>) -> BTreeSet<IpAddr> {
+/// The addresses that this Node speaks for, or spoke for before this process, as its entry says.
+fn spoken_here(
+    entry: Option<&SegmentNode>,
+    speaks_for: Option<&BTreeSet<IpAddr>>,
+) -> BTreeSet<IpAddr> {
+    let now = speaks_for.into_iter().flatten().copied();
     let spoken = entry.into_iter().flat_map(|entry| &entry.addresses);
-    spoken
-        .filter_map(|spoken| spoken.address.parse().ok())
-        .collect()
+    let before = spoken.filter_map(|spoken| spoken.address.parse().ok());
+    before.chain(now).collect()
 }
 
 /// What is to be done on each segment.
@@ -203,7 +208,7 @@ pub fn desired(
                 .of(name)
                 .map(|(key, assigned)| (key, [(assigned.address, assigned.gateway)].into()))
                 .collect();
-            let spoken = spoken_here(network.entry.as_ref());
+            let spoken = spoken_here(network.entry.as_ref(), here.speaks_for.get(name));
             let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
             let desired = DesiredSegment {
                 uid: network.uid.clone(),

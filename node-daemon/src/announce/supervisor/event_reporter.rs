@@ -90,6 +90,17 @@ impl<E: EventSink> EventReporter<E> {
         &self.status
     }
 
+    /// What this Node speaks for, by segment.
+    pub(super) fn speaks_for(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+        let status = self.status.iter();
+        status
+            .map(|(segment, status)| {
+                let addresses = status.speaks_for.keys().copied().collect();
+                (segment.clone(), addresses)
+            })
+            .collect()
+    }
+
     fn of(&mut self, segment: &str) -> &mut SegmentStatus {
         self.status.entry(segment.to_owned()).or_default()
     }

@@ -225,12 +225,14 @@ impl State {
         true
     }
 
-    /// An address that a Service has, or still shows in its status, of which another one that holds it has
-    /// the same port.
+    /// An address that a Service has, or else one that it still shows in its status, of which another one that
+    /// holds it has the same port.
     pub(super) fn collision(&self, key: &ObjectKey) -> Option<Collision> {
         let own = self.terms.get(key)?;
+        let held = self.held.get(key).map(|held| &held.addresses);
+        let is_left = |address: &IpAddr| held.is_none_or(|held| !held.contains(address));
         let mut occupied: Vec<&IpAddr> = self.occupied.get(key)?.iter().collect();
-        occupied.sort_unstable();
+        occupied.sort_unstable_by_key(|address| (is_left(address), **address));
         occupied.into_iter().find_map(|address| {
             let mut others = self.other_holders(key, *address);
             others.find_map(|(other, theirs)| {
