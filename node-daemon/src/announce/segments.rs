@@ -165,19 +165,16 @@ pub struct LocalState<'a> {
     pub service_proxy_works: bool,
     /// The daemon ends.
     pub ending: bool,
-    /// What this Node speaks for, by segment.
-    pub speaks_for: &'a BTreeMap<String, BTreeSet<IpAddr>>,
+    /// What this process has spoken for, by segment.
+    pub spoken: &'a BTreeMap<String, BTreeSet<IpAddr>>,
 }
 
-/// The addresses that this Node speaks for, or spoke for before this process, as its entry says.
-fn spoken_here(
-    entry: Option<&SegmentNode>,
-    speaks_for: Option<&BTreeSet<IpAddr>>,
-) -> BTreeSet<IpAddr> {
-    let now = speaks_for.into_iter().flatten().copied();
-    let spoken = entry.into_iter().flat_map(|entry| &entry.addresses);
-    let before = spoken.filter_map(|spoken| spoken.address.parse().ok());
-    before.chain(now).collect()
+/// The addresses that this Node has spoken for: this process, or one before it, as the Node's entry says.
+fn spoken_here(entry: Option<&SegmentNode>, here: Option<&BTreeSet<IpAddr>>) -> BTreeSet<IpAddr> {
+    let here = here.into_iter().flatten().copied();
+    let before = entry.into_iter().flat_map(|entry| &entry.addresses);
+    let before = before.filter_map(|spoken| spoken.address.parse().ok());
+    before.chain(here).collect()
 }
 
 /// What is to be done on each segment.
@@ -208,7 +205,7 @@ pub fn desired(
                 .of(name)
                 .map(|(key, assigned)| (key, [(assigned.address, assigned.gateway)].into()))
                 .collect();
-            let spoken = spoken_here(network.entry.as_ref(), here.speaks_for.get(name));
+            let spoken = spoken_here(network.entry.as_ref(), here.spoken.get(name));
             let service_addresses = || addresses.values().flat_map(BTreeMap::keys).copied();
             let desired = DesiredSegment {
                 uid: network.uid.clone(),

@@ -42,8 +42,7 @@ pub struct Wanted {
     /// Whether this node can serve it by now, as far as its service proxy says. Before that it does not
     /// take it; what it holds it keeps.
     pub ready: bool,
-    /// This node has spoken for it before this process, as the API objects say: the address is not another
-    /// host's.
+    /// This node has spoken for it, in this process or in one before it: the address is not another host's.
     #[serde(default)]
     pub spoken_here: bool,
 }

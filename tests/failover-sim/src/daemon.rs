@@ -283,9 +283,9 @@ impl Daemon {
                 self.last_interfaces.insert(segment.clone(), home);
             }
         }
-        let speaks_for = BTreeMap::new();
+        let spoken = BTreeMap::new();
         let here = segments::LocalState {
-            speaks_for: &speaks_for,
+            spoken: &spoken,
             node_name: &self.birth.name,
             links: &links,
             heartbeat_port: PORT,

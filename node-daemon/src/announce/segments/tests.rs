@@ -182,9 +182,9 @@ fn desired_with(edit: impl FnOnce(&mut Snapshot), links: &[Link]) -> Arc<Desired
     };
     snapshot.slices = Arc::new([(key, vec![Arc::new(slice)])].into());
     edit(&mut snapshot);
-    let speaks_for = BTreeMap::new();
+    let spoken = BTreeMap::new();
     let here = LocalState {
-        speaks_for: &speaks_for,
+        spoken: &spoken,
         node_name: "me",
         links,
         heartbeat_port: 10268,
@@ -400,9 +400,9 @@ fn daemon_without_key_takes_no_role() {
         &LastInterfaces::new(),
     ));
     assert_eq!(silent["public"], Role::Keyless);
-    let speaks_for = BTreeMap::new();
+    let spoken = BTreeMap::new();
     let here = LocalState {
-        speaks_for: &speaks_for,
+        spoken: &spoken,
         node_name: "me",
         links: &links,
         heartbeat_port: 1,
@@ -510,9 +510,9 @@ fn labels_choose_interface_and_preference() {
     let snapshot = snapshot(listed);
     let roles = roles(&snapshot, &links, &BTreeSet::new(), &LastInterfaces::new());
     assert_eq!(roles["public"], Role::Speaker(&links[1]));
-    let speaks_for = BTreeMap::new();
+    let spoken = BTreeMap::new();
     let here = LocalState {
-        speaks_for: &speaks_for,
+        spoken: &spoken,
         node_name: "me",
         links: &links,
         heartbeat_port: 10_268,

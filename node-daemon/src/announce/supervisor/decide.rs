@@ -60,7 +60,7 @@ impl<E: EventSink> SupervisorState<E> {
             heartbeat_port: self.context.heartbeat_port,
             service_proxy_works: snapshot.service_proxy.may_work(),
             ending,
-            speaks_for: &self.reporter.speaks_for(),
+            spoken: self.reporter.spoken(&self.assignment),
         };
         let desired = desired(&snapshot, &roles, &self.assignment, here);
         if self.wanted.as_deref() != Some(&desired) {

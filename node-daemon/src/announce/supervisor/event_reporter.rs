@@ -49,6 +49,8 @@ pub(super) struct EventReporter<E> {
     begun: BTreeMap<String, Vec<Change>>,
     /// What Services claim and is not announced.
     refused: RefusedAddresses,
+    /// What this process has spoken for, by segment.
+    spoken: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The addresses of a segment that are left to other stations.
     occupied: BTreeSet<(String, IpAddr)>,
     /// What is wrong with the Node's annotation of its maintenance.
@@ -79,6 +81,7 @@ impl<E: EventSink> EventReporter<E> {
             members: BTreeMap::new(),
             begun: BTreeMap::new(),
             refused: RefusedAddresses::new(),
+            spoken: BTreeMap::new(),
             occupied: BTreeSet::new(),
             maintenance_fault: None,
             kernel_answers: BTreeMap::new(),
@@ -90,15 +93,16 @@ impl<E: EventSink> EventReporter<E> {
         &self.status
     }
 
-    /// What this Node speaks for, by segment.
-    pub(super) fn speaks_for(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
-        let status = self.status.iter();
-        status
-            .map(|(segment, status)| {
-                let addresses = status.speaks_for.keys().copied().collect();
-                (segment.clone(), addresses)
-            })
-            .collect()
+    /// What this process has spoken for of what is still to be announced, by segment.
+    pub(super) fn spoken(
+        &mut self,
+        assignment: &Assignment,
+    ) -> &BTreeMap<String, BTreeSet<IpAddr>> {
+        for (segment, addresses) in &mut self.spoken {
+            addresses.retain(|address| assignment.get(segment, *address).is_some());
+        }
+        self.spoken.retain(|_, addresses| !addresses.is_empty());
+        &self.spoken
     }
 
     fn of(&mut self, segment: &str) -> &mut SegmentStatus {
@@ -244,6 +248,8 @@ impl<E: EventSink> EventReporter<E> {
             reason: reason.to_owned(),
         };
         self.of(segment).speaks_for.insert(address, spoken_for);
+        let spoken = self.spoken.entry(segment.to_owned()).or_default();
+        spoken.insert(address);
         let begun = self.begun.entry(segment.to_owned()).or_default();
         begun.push(change);
     }

@@ -33,6 +33,9 @@ const SLOW: Duration = Duration::from_secs(5);
 const FREE_LASTS: Duration = Duration::from_secs(5);
 /// How long an address that is wanted no more counts as one that was spoken for.
 const USED_LASTS: Duration = Duration::from_secs(60);
+/// A conflict is told once it has lasted for so long. A member that has just started may ask about what
+/// another one speaks for, before it has heard that; and the member of the node that answers claims soon.
+const CONFLICT_LASTS: Duration = Duration::from_secs(3);
 /// Stations that are asked about one address.
 const STATIONS: usize = 8;
 /// How often questions are sent, and how many each time: 2,000 a second.
@@ -49,8 +52,8 @@ struct Probe {
     stations: BTreeSet<Mac>,
     /// Whether those were asked by their own MAC addresses.
     asked_stations: bool,
-    /// Whether one of them has answered then.
-    conflicts: bool,
+    /// Since when one of them has answered then.
+    conflicts_since: Option<Moment>,
     /// Whether this was said.
     told: bool,
     /// Whether the address suits this member best.
@@ -103,7 +106,7 @@ impl Probing {
             unanswered: 0,
             stations: BTreeSet::new(),
             asked_stations: false,
-            conflicts: false,
+            conflicts_since: None,
             told: false,
             favoured,
         });
@@ -128,7 +131,7 @@ impl Probe {
     fn answered(&mut self, station: Mac, now: Moment) {
         let known = self.stations.contains(&station);
         if known && self.asked_stations {
-            self.conflicts = true;
+            self.conflicts_since.get_or_insert(now);
             self.unanswered = 0;
             self.next = now + if self.favoured { ANSWER_TIMEOUT } else { SLOW };
         } else if !known && self.stations.len() < STATIONS {
@@ -192,7 +195,8 @@ impl Machine {
         };
         probe.answered(station, now);
         self.probing.due = self.probing.due.min(probe.next);
-        if probe.conflicts && probe.favoured && !probe.told {
+        let lasts = |since: Moment| since + CONFLICT_LASTS <= now;
+        if probe.favoured && !probe.told && probe.conflicts_since.is_some_and(lasts) {
             probe.told = true;
             let station = Some(station);
             self.decide(Decision::Conflict { key, station });

@@ -38,7 +38,7 @@ fn questions(world: &World, since: Moment) -> usize {
 #[test]
 fn address_of_another_host_is_left_to_it_until_it_is_gone() {
     let (mut world, key) = beside_another(6, OTHER);
-    world.run(ms(5000));
+    world.run(ms(8000));
     assert_eq!(world.speakers().len(), 5);
     assert!(!world.speakers().contains_key(&key));
     assert_eq!(conflicts(&world, key), [Some(OTHER)]);
@@ -56,7 +56,7 @@ fn address_of_another_host_is_left_to_it_until_it_is_gone() {
 #[test]
 fn another_member_goes_on_asking_when_the_first_is_gone() {
     let (mut world, key) = beside_another(1, OTHER);
-    world.run(ms(5000));
+    world.run(ms(8000));
     let told = |(_, node, decision): &(Moment, u64, Decision)| {
         matches!(decision, Decision::Conflict { .. }).then_some(*node)
     };
@@ -86,6 +86,7 @@ fn node_of_the_other_speaker_takes_the_address() {
         let (mut world, key) = beside_another(1, contact(station).mac.unwrap());
         world.run(ms(5000));
         assert_eq!(world.speakers().get(&key), Some(&station));
+        assert_eq!(conflicts(&world, key), []);
     }
 }
 
