@@ -134,7 +134,7 @@ async fn is_left_alone(cluster: &AnnounceCluster, web: Addresses, start: Instant
     .await;
 }
 
-/// The host was asked by its MAC address, three times after its last answer, before anybody claimed.
+/// Who claimed had asked the host by its MAC address three times after its last answer.
 fn three_questions_were_not_answered(
     cluster: &AnnounceCluster,
     address: Ipv4Addr,
@@ -147,7 +147,7 @@ fn three_questions_were_not_answered(
     let asked: Vec<&Frame> = frames
         .iter()
         .filter(|frame| frame.at > claims[last].at && frame.at <= first.at)
-        .filter(|frame| probes(frame, address))
+        .filter(|frame| probes(frame, address) && frame.source() == Some(first.mac))
         .collect();
     let alone = asked
         .iter()
