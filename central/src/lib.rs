@@ -1,8 +1,7 @@
 //! `mooring-central`: all that needs the cloud's word.
 //!
 //! ```text
-//!   run             the program put together: leader, endpoints, `mooring-central plan`
-//!   import          what MetalLB or kube-vip is configured to do, as L2Networks: `mooring-central import`
+//!   run             the program put together: leader, endpoints, `mooring-central plan`, `mooring-central import`
 //!   providers       the clouds that the flags ask for, opened
 //!   controllers     Nodes, Services, L2Networks: each observes, plans and applies
 //!   flags           the command line
@@ -24,7 +23,6 @@ pub mod controllers;
 pub mod election;
 pub mod engine;
 pub mod flags;
-pub mod import;
 pub mod providers;
 pub mod run;
 pub mod views;

@@ -1,5 +1,6 @@
 //! Puts the program together, and takes it apart in the right order.
 
+pub mod import;
 pub mod plan_command;
 mod pod_networks;
 pub mod server;
@@ -25,7 +26,6 @@ use crate::controllers::{
 };
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, ProcessEnv, TABLE};
-use crate::import;
 use crate::providers::{self, Opened};
 use pod_networks::PodNetworks;
 use server::Health;

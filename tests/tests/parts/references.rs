@@ -35,7 +35,7 @@ fn flags_of_central() {
 fn flags_of_the_import() {
     check(
         "flags-mooring-central-import.md",
-        &mooring_central::import::TABLE.reference(),
+        &mooring_central::run::import::TABLE.reference(),
     );
 }
 

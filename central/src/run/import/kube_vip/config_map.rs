@@ -7,9 +7,9 @@ use ipnet::IpNet;
 use mooring_common::address_range::AddressRange;
 
 use super::CONFIG_MAP;
-use crate::import::finding::Findings;
-use crate::import::objects::Object;
-use crate::import::ranges;
+use crate::run::import::finding::Findings;
+use crate::run::import::objects::Object;
+use crate::run::import::ranges;
 
 /// Stands for all namespaces without a key of their own.
 pub(super) const GLOBAL: &str = "global";

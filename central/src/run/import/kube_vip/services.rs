@@ -1,7 +1,7 @@
 //! What Services say to kube-vip.
 
-use crate::import::finding::Findings;
-use crate::import::objects::{Object, Objects};
+use crate::run::import::finding::Findings;
+use crate::run::import::objects::{Object, Objects};
 
 /// The prefix of its annotations.
 const PREFIX: &str = "kube-vip.io/";
@@ -84,7 +84,7 @@ pub(super) fn is_served(service: &Object) -> bool {
 }
 
 /// Tells of annotations that central does not read, and of addresses by DHCP.
-pub(in crate::import) fn told_of_services(
+pub(in crate::run::import) fn told_of_services(
     objects: &Objects,
     interfaces: &[Option<String>],
     findings: &mut Findings,

@@ -6,10 +6,10 @@ use mooring_common::l2_network::SegmentInterface;
 use super::program::Program;
 use super::schema::AdvertisementSpec;
 use super::told_of_unknown;
-use crate::import::assemble::Place;
-use crate::import::finding::Findings;
-use crate::import::objects::Object;
-use crate::import::selectors::{self, Joined};
+use crate::run::import::assemble::Place;
+use crate::run::import::finding::Findings;
+use crate::run::import::objects::Object;
+use crate::run::import::selectors::{self, Joined};
 
 /// A pattern that matches each interface.
 const ANY_INTERFACE: &str = "*";

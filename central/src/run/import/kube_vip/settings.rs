@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Nodes;
-use crate::import::finding::Findings;
-use crate::import::objects::{Object, Objects};
-use crate::import::workload;
+use crate::run::import::finding::Findings;
+use crate::run::import::objects::{Object, Objects};
+use crate::run::import::workload;
 
 /// The class that it serves with `lb_class_only`, if none is named.
 const DEFAULT_CLASS: &str = "kube-vip.io/kube-vip-class";

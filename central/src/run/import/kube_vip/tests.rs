@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use crate::import::finding::Findings;
-use crate::import::flags::Source;
-use crate::import::objects::Objects;
-use crate::import::{Imported, import, subnets};
+use crate::run::import::finding::Findings;
+use crate::run::import::flags::Source;
+use crate::run::import::objects::Objects;
+use crate::run::import::{Imported, import, subnets};
 
 /// A cluster with this ConfigMap and environment, and these Services.
 fn objects(data: &Value, environment: &[(&str, &str)], services: &[Value]) -> Objects {
@@ -143,7 +143,7 @@ fn addresses_in_no_range_are_a_pool_that_others_are_not_given() {
         imported
             .rows
             .iter()
-            .all(|row| matches!(row.after, crate::import::services::After::Kept { .. }))
+            .all(|row| matches!(row.after, crate::run::import::services::After::Kept { .. }))
     );
 }
 

@@ -2,8 +2,8 @@
 
 use mooring_common::names::annotations::{ADDRESS_POOL_REQUESTS, ADDRESSES_REQUESTS, SHARING_KEYS};
 
-use crate::import::finding::Findings;
-use crate::import::objects::Objects;
+use crate::run::import::finding::Findings;
+use crate::run::import::objects::Objects;
 
 /// The prefixes of its annotations, the older one last.
 const PREFIXES: [&str; 2] = ["metallb.io/", "metallb.universe.tf/"];
@@ -12,7 +12,7 @@ const PREFIXES: [&str; 2] = ["metallb.io/", "metallb.universe.tf/"];
 const WRITTEN: &str = "ip-allocated-from-pool";
 
 /// Tells of annotations that central does not read.
-pub(in crate::import) fn told_of_services(objects: &Objects, findings: &mut Findings) {
+pub(in crate::run::import) fn told_of_services(objects: &Objects, findings: &mut Findings) {
     for service in objects.of("Service") {
         for (key, value) in service.annotations() {
             let Some(name) = PREFIXES.iter().find_map(|prefix| key.strip_prefix(prefix)) else {

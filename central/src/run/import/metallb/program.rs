@@ -2,9 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::import::finding::Findings;
-use crate::import::objects::Objects;
-use crate::import::workload;
+use crate::run::import::finding::Findings;
+use crate::run::import::objects::Objects;
+use crate::run::import::workload;
 
 /// What of it L2Networks say.
 #[derive(Clone, Debug, Default, PartialEq)]

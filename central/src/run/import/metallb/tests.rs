@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use crate::import::finding::Findings;
-use crate::import::flags::Source;
-use crate::import::objects::Objects;
-use crate::import::{Imported, import, subnets};
+use crate::run::import::finding::Findings;
+use crate::run::import::flags::Source;
+use crate::run::import::objects::Objects;
+use crate::run::import::{Imported, import, subnets};
 
 /// An object of `metallb.io`.
 fn object(name: &str, spec: &Value) -> Value {
@@ -286,8 +286,8 @@ fn what_cannot_be_said_is_told() {
 
 /// The schema of a kind's `spec`, from the CRDs of MetalLB 0.16.1 as an API server has them.
 fn schema(kind: &str) -> Value {
-    let text = include_str!("../../../../tests/fixtures/metallb-0.16.1/crds.yaml");
-    let crds = crate::import::read::documents(text).unwrap();
+    let text = include_str!("../../../../../tests/fixtures/metallb-0.16.1/crds.yaml");
+    let crds = crate::run::import::read::documents(text).unwrap();
     let all = crds.of("CustomResourceDefinition");
     let crd = all
         .iter()
