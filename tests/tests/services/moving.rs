@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use mooring_common::names::{annotations, finalizers};
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
-use mooring_test_cluster::objects::kubectl;
+use mooring_test_cluster::objects::{create_service_account, kubectl};
 use mooring_test_cluster::shipped::{CENTRAL_USER, CentralFlags, Shipped};
 use mooring_test_cluster::test_namespace::SOON;
 use mooring_test_support::program::Program;
@@ -157,11 +157,12 @@ async fn what_cannot_be_read_is_named() {
     ] {
         assert!(told.report.contains(words), "{words}: {}", told.report);
     }
+    let admin = cp.admin();
+    create_service_account(&admin, "default", "nobody")
+        .await
+        .unwrap();
     let nobody = cp.kubeconfig_for_service_account("default", "nobody", None);
-    let nobody = match nobody.await {
-        Ok(kubeconfig) => kubeconfig,
-        Err(error) => panic!("{error:#}"),
-    };
+    let nobody = nobody.await.unwrap();
     let kubeconfig = format!("--kubeconfig={}", nobody.display());
     let program = Program::Central.path().unwrap();
     let output = tokio::process::Command::new(program)
