@@ -489,7 +489,7 @@ impl Daemon {
                 },
                 address_mode: AddressMode::default(),
                 shares_across_namespaces: false,
-                probes_addresses: true,
+                probes_addresses: self.birth.parameters.probe_addresses,
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,
             }),
