@@ -1,6 +1,7 @@
 //! Puts the program together, and takes it apart in the right order.
 
 pub mod import;
+mod manifest;
 pub mod plan_command;
 mod pod_networks;
 pub mod server;

@@ -75,6 +75,18 @@ impl Object {
 pub(super) struct Objects(BTreeMap<String, Vec<Object>>);
 
 impl Objects {
+    /// These, but for what has no kind.
+    pub(super) fn of_all(objects: Vec<Value>) -> Self {
+        let mut all = Self::default();
+        for object in objects {
+            let kind = object.get("kind").and_then(Value::as_str);
+            if let Some(kind) = kind.map(ToOwned::to_owned) {
+                all.add(&kind, object);
+            }
+        }
+        all
+    }
+
     /// Adds one.
     pub(super) fn add(&mut self, kind: &str, object: Value) {
         self.0

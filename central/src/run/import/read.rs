@@ -1,6 +1,5 @@
 //! Reads the objects: from the cluster, or from a file.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -8,13 +7,12 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
 use mooring_common::k8s::{ApiFailure, classify};
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use super::finding::Findings;
 use super::flags::Source;
 use super::objects::Objects;
 use super::{kube_vip, metallb};
+use crate::run::manifest;
 
 /// A kind that is listed.
 struct Listed {
@@ -147,14 +145,7 @@ async fn list(client: &Client, kind: &Listed) -> kube::Result<Vec<DynamicObject>
 /// If it cannot be read, is no YAML, or has nothing to import.
 pub(super) fn file(path: &Path, source: Source) -> anyhow::Result<Objects> {
     let shown = path.display();
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let objects = documents(&text.with_context(|| format!("{shown} cannot be read"))?);
-    let objects = objects.with_context(|| format!("{shown} is no YAML"))?;
+    let objects = Objects::of_all(manifest::read(path)?);
     let (kind, get) = match source {
         Source::MetalLb => (
             "IPAddressPool",
@@ -166,28 +157,6 @@ pub(super) fn file(path: &Path, source: Source) -> anyhow::Result<Objects> {
         bail!(
             "{shown} has no {kind}; write it by kubectl get -A -o yaml services,nodes,daemonsets,{get}"
         );
-    }
-    Ok(objects)
-}
-
-/// The objects of a text, by their kinds.
-pub(super) fn documents(text: &str) -> Result<Objects, serde_norway::Error> {
-    let mut objects = Objects::default();
-    for document in serde_norway::Deserializer::from_str(text) {
-        let document = Value::deserialize(document)?;
-        let items = match document.get("items").and_then(Value::as_array) {
-            Some(items) => items.clone(),
-            None => vec![document],
-        };
-        for item in items {
-            let kind = item
-                .get("kind")
-                .and_then(Value::as_str)
-                .map(ToOwned::to_owned);
-            if let Some(kind) = kind {
-                objects.add(&kind, item);
-            }
-        }
     }
     Ok(objects)
 }

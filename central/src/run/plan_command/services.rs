@@ -1,6 +1,5 @@
 //! Which Services are planned for, and what the cluster says.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,12 +10,12 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use mooring_common::k8s::{Change, ObjectKey, Slim};
 use mooring_common::node_view::NodeView;
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::flags::PlanFlags;
 use crate::cloud_provider::load_balancers::Endpoints;
 use crate::controllers::service::{EndpointChanges, Routing, Server, SliceView};
+use crate::run::manifest;
 use crate::views::service_view::ServiceView;
 
 /// Where `kubectl apply` keeps what it has applied.
@@ -126,25 +125,8 @@ fn is_planned_for(service: &ServiceView, routing: &Routing) -> bool {
 
 /// The Services of a manifest, others left out.
 fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
-    let shown = path.display();
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.with_context(|| format!("{shown} cannot be read"))?;
-    let mut services = Vec::new();
-    for document in serde_norway::Deserializer::from_str(&text) {
-        let document = Value::deserialize(document);
-        let document = document.with_context(|| format!("{shown} is no YAML"))?;
-        let items = match document.get("items").and_then(Value::as_array) {
-            Some(items) => items.clone(),
-            None => vec![document],
-        };
-        services.extend(items.into_iter().filter(is_service));
-    }
-    Ok(services)
+    let objects = manifest::read(path)?;
+    Ok(objects.into_iter().filter(is_service).collect())
 }
 
 fn is_service(object: &Value) -> bool {

@@ -287,7 +287,7 @@ fn what_cannot_be_said_is_told() {
 /// The schema of a kind's `spec`, from the CRDs of MetalLB 0.16.1 as an API server has them.
 fn schema(kind: &str) -> Value {
     let text = include_str!("../../../../../tests/fixtures/metallb-0.16.1/crds.yaml");
-    let crds = crate::run::import::read::documents(text).unwrap();
+    let crds = Objects::of_all(crate::run::manifest::parse(text).unwrap());
     let all = crds.of("CustomResourceDefinition");
     let crd = all
         .iter()
