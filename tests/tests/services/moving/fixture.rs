@@ -88,15 +88,7 @@ impl Fixture {
         }
         let crds = self.folder.join("crds.yaml");
         if crds.exists() {
-            apply(cp, &crds).await;
-            let wait = [
-                "wait",
-                "--for=condition=Established",
-                "--timeout=20s",
-                "crds",
-                "--all",
-            ];
-            kubectl(cp, &wait).await.unwrap();
+            install_crds(cp, &crds).await;
         }
         for file in ["configuration.yaml", "services.yaml"] {
             apply(cp, &self.folder.join(file)).await;
@@ -207,7 +199,20 @@ impl Seen {
     }
 }
 
-async fn apply(cp: &ControlPlane, file: &Path) {
+/// Applies CRDs, and waits until they are served.
+pub(super) async fn install_crds(cp: &ControlPlane, crds: &Path) {
+    apply(cp, crds).await;
+    let wait = [
+        "wait",
+        "--for=condition=Established",
+        "--timeout=20s",
+        "crds",
+        "--all",
+    ];
+    kubectl(cp, &wait).await.unwrap();
+}
+
+pub(super) async fn apply(cp: &ControlPlane, file: &Path) {
     kubectl(
         cp,
         &["apply", "--server-side", "-f", file.to_str().unwrap()],

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
@@ -14,7 +14,7 @@ use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, documents};
+use super::fixture::{Fixture, apply, documents, install_crds};
 
 const VERSION: &str = "metallb-0.16.1";
 const NAMESPACE: &str = "metallb-system";
@@ -32,28 +32,12 @@ async fn record_metallb() {
     let built =
         PathBuf::from(std::env::var_os("METALLB").expect("the folder of tests/metallb/build.sh"));
     let cp = ControlPlane::start(Options::default()).await.unwrap();
-    let apply = async |path: &Path| {
-        kubectl(
-            &cp,
-            &["apply", "--server-side", "-f", path.to_str().unwrap()],
-        )
-        .await
-        .unwrap();
-    };
-    apply(&built.join("crds")).await;
-    let wait = [
-        "wait",
-        "--for=condition=Established",
-        "--timeout=20s",
-        "crds",
-        "--all",
-    ];
-    kubectl(&cp, &wait).await.unwrap();
+    install_crds(&cp, &built.join("crds")).await;
     let folder = Fixture::folder(VERSION);
     for namespace in [NAMESPACE, "shop", "web"] {
         create_namespace(&cp.admin(), namespace).await.unwrap();
     }
-    apply(&folder.join(WRITTEN)).await;
+    apply(&cp, &folder.join(WRITTEN)).await;
 
     // It looks for its own Pod at the start.
     let own_pod = PodBuilder::new(NAMESPACE, POD);
