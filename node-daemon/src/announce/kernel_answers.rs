@@ -14,8 +14,6 @@ use crate::wire::links::Link;
 
 /// Where kube-proxy in IPVS mode puts the addresses of Services.
 const IPVS_INTERFACE: &str = "kube-ipvs0";
-/// `net.ipv4.conf.all.arp_ignore`: the kernel goes by the greater of this and that of the interface.
-const ARP_IGNORE_OF_ALL: &str = "/proc/sys/net/ipv4/conf/all/arp_ignore";
 /// `arp_ignore`: answer for no address.
 const ANSWER_FOR_NOTHING: i32 = 8;
 /// How many addresses an Event names.
@@ -24,14 +22,8 @@ const MOST_NAMED: usize = 3;
 /// For which addresses of one segment the kernel answers, by the interface that has them.
 pub type KernelAnswers = BTreeMap<String, BTreeSet<IpAddr>>;
 
-/// The setting for all interfaces; 0, the kernel's default, where it cannot be read.
-#[must_use]
-pub fn arp_ignore_of_all() -> i32 {
-    let text = std::fs::read_to_string(ARP_IGNORE_OF_ALL).unwrap_or_default();
-    text.trim().parse().unwrap_or_default()
-}
-
-/// What the kernel answers for on each segment that this node is on.
+/// What the kernel answers for on each segment that this node is on. It goes by the greater `arp_ignore` of that for all
+/// interfaces and that of the segment's.
 #[must_use]
 pub fn kernel_answers(
     roles: &Roles<'_>,

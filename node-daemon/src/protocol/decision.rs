@@ -122,8 +122,7 @@ pub enum Decision {
         /// Which.
         key: Key,
     },
-    /// A station that speaks for no member answers for the address of a key that is not spoken for here, so
-    /// that it is left to that.
+    /// A station answers for the address of a key that no member is known to have spoken for: it is left to that.
     Conflict {
         /// Which.
         key: Key,

@@ -1,4 +1,4 @@
-//! IPv6 settings of an interface, which no netlink message sets: files of `/proc/sys/net`.
+//! Settings of IPv6 on an interface, and of ARP on all, which no netlink message sets: files of `/proc/sys/net`.
 
 use std::fs;
 use std::io;
@@ -42,6 +42,13 @@ pub fn write(proc_sys_net: &Path, interface: &str, settings: Ipv6Settings) -> io
         fs::write(file(proc_sys_net, interface, name), value.to_string())?;
     }
     Ok(())
+}
+
+/// `net.ipv4.conf.all.arp_ignore` of this network namespace; 0, the kernel's default, where it cannot be read.
+#[must_use]
+pub fn arp_ignore_of_all() -> i32 {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/conf/all/arp_ignore");
+    text.unwrap_or_default().trim().parse().unwrap_or_default()
 }
 
 fn file(proc_sys_net: &Path, interface: &str, name: &str) -> PathBuf {

@@ -9,13 +9,14 @@ use mooring_common::node_addresses::NodeAddress;
 use super::SupervisorState;
 use crate::announce::EventSink;
 use crate::announce::entries;
-use crate::announce::kernel_answers::{arp_ignore_of_all, kernel_answers};
+use crate::announce::kernel_answers::kernel_answers;
 use crate::announce::permitted::refused;
 use crate::announce::plan::assign;
 use crate::announce::segments::{LocalState, Role, Roles, desired, last_interfaces};
 use crate::announce::state_file::State;
 use crate::cluster::snapshot::Snapshot;
 use crate::protocol::NodeId;
+use crate::vlan::sysctl;
 
 impl<E: EventSink> SupervisorState<E> {
     /// Whether the snapshot says what there is to announce.
@@ -66,7 +67,8 @@ impl<E: EventSink> SupervisorState<E> {
         if self.wanted.as_deref() != Some(&desired) {
             self.wanted = Some(Arc::new(desired));
         }
-        let answers = kernel_answers(&roles, &links, &self.assignment, arp_ignore_of_all());
+        let of_all = sysctl::arp_ignore_of_all();
+        let answers = kernel_answers(&roles, &links, &self.assignment, of_all);
         self.reporter.report_kernel_answers(&snapshot, answers);
         self.interfaces = interfaces(&roles);
         let chosen = self.interfaces.iter();
