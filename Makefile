@@ -169,7 +169,7 @@ record-metallb: control-plane ## Records what MetalLB's own controller, built fr
 	@METALLB=$$(tests/metallb/build.sh) cargo test --workspace --locked --test services -- --ignored record_metallb
 
 .PHONY: sim
-sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS= change it; SEED= tells what happens in one
+sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS=, PROBING=1 change it; SEED= tells what happens in one
 	$(call say,Building the simulator)
 	@cargo build --workspace --locked --profile tools --bin sim
 	@target/tools/sim

@@ -28,6 +28,10 @@ pub const MOST_MOVES: usize = 8;
 /// For how long a key may be dark while the same majority is well, and others come and go.
 const STEADY: Instant = 3 * SECOND;
 
+/// For how much longer a key may be dark that is asked about before its first use: the best asks for 600 ms, and
+/// another one begins as long after it, if it does not claim.
+const FIRST_USE: Instant = 1_200 * MILLISECOND;
+
 /// How many things make sure that a key is spoken for.
 pub const ASSURANCES: usize = 5;
 
@@ -251,6 +255,8 @@ pub struct Watch {
     audible: Nodes,
     disturbed_at: Instant,
     slowness: Instant,
+    /// How much longer a key may be dark since it is asked about first.
+    asking: Instant,
     healed_at: Instant,
     ends_at: Instant,
     /// When other voters were last served, or a primary went on alone.
@@ -282,6 +288,7 @@ impl Watch {
             audible: 0,
             disturbed_at: 0,
             slowness: 0,
+            asking: 0,
             healed_at,
             ends_at,
             voters_changed_at: None,
@@ -402,7 +409,7 @@ impl Watch {
                 _ => self.disturbed_at,
             };
             let since = since.max(from).max(calm);
-            if now.saturating_sub(since) >= assurance.patience() + self.slowness {
+            if now.saturating_sub(since) >= assurance.patience() + self.slowness + self.asking {
                 self.violated(Violation::Dark {
                     key,
                     since: from,
@@ -426,6 +433,11 @@ impl Watch {
     pub fn disturbed(&mut self, now: Instant) {
         self.look_at_all_darkness(now);
         self.disturbed_at = now;
+    }
+
+    /// Keys are asked about before their first use.
+    pub const fn expect_first_uses(&mut self) {
+        self.asking = FIRST_USE;
     }
 
     /// Messages of some node may be that late from now on. It takes part like all others, and what

@@ -197,7 +197,10 @@ fn numbers(name: &str, value: &str) -> Result<Vec<usize>> {
 
 /// The parameters, with the rule that `RULE_OFF=` names switched off.
 fn parameters() -> Result<Parameters> {
-    let mut parameters = Parameters::default();
+    let mut parameters = Parameters {
+        probe_addresses: variable("PROBING").is_some(),
+        ..Parameters::default()
+    };
     if let Some(name) = variable("RULE_OFF") {
         let rule = mutations::Mutation::named(&name)
             .with_context(|| format!("RULE_OFF is {name:?}: no such rule"))?;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use mooring_node::protocol::{Parameters, Rules};
 
+use super::schedule::fail_over;
+
 /// One way in which the protocol is wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation {
@@ -65,7 +67,7 @@ impl Mutation {
     /// Parameters that are wrong in this way alone.
     #[must_use]
     pub fn parameters(&self) -> Parameters {
-        let mut parameters = Parameters::default();
+        let mut parameters = fail_over();
         self.apply(&mut parameters);
         parameters
     }

@@ -44,6 +44,16 @@ pub struct Shape {
     pub dual: Nodes,
 }
 
+/// What machines are told where a fail-over is judged: it asks nothing on the wire first, and the bounds know of
+/// no first use.
+#[must_use]
+pub fn fail_over() -> Parameters {
+    Parameters {
+        probe_addresses: false,
+        ..Parameters::default()
+    }
+}
+
 impl Shape {
     /// A simulation for schedules that are written: everything is exact.
     #[must_use]
@@ -59,7 +69,7 @@ impl Shape {
             manners: Manners::EXACT,
             drift_ppb: 0,
             lateness: 0,
-            parameters: Parameters::default(),
+            parameters: fail_over(),
             whole: false,
             strangers: 0,
             drops_addresses: false,
@@ -254,7 +264,7 @@ impl Schedule {
     /// everything.
     #[must_use]
     pub fn preferring(seed: u64) -> Self {
-        let mut schedule = Self::random(seed, Parameters::default());
+        let mut schedule = Self::random(seed, fail_over());
         let chance = &mut Rng::with_seed(seed);
         let nodes = 0..schedule.shape.total();
         let weights = nodes.map(|node| (node, weight(chance.u16(0..300))));

@@ -228,8 +228,12 @@ impl<E: Engine> Simulation<E> {
         let plays_back = steps
             .iter()
             .any(|(_, step)| matches!(step, Step::PlayBack { .. }));
+        let mut watch = Watch::new(keys.len(), schedule.healed_at, schedule.ends_at);
+        if shape.parameters.probe_addresses {
+            watch.expect_first_uses();
+        }
         let mut simulation = Self {
-            watch: Watch::new(keys.len(), schedule.healed_at, schedule.ends_at),
+            watch,
             steady: steady::Steady::new(keys.len()),
             names: Names {
                 nodes: ids.clone(),

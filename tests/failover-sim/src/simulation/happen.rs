@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_node::protocol::{Incarnation, Message, Moment, Parameters, Path, VoterSet};
+use mooring_node::protocol::{Incarnation, Message, Moment, Path, VoterSet};
 
 use super::{Simulation, What};
 use crate::clock::{Instant, MILLISECOND, NEVER, SECOND};
@@ -249,11 +249,7 @@ impl<E: Engine> Simulation<E> {
             name: self.names_of_nodes[number].clone(),
             node: self.ids[number],
             incarnation,
-            // What a fail-over takes is judged here, and that asks nothing first: the bounds know of no first use.
-            parameters: Parameters {
-                probe_addresses: false,
-                ..self.shape.parameters
-            },
+            parameters: self.shape.parameters,
             seed,
             keys: Arc::clone(&self.keys),
             names: Arc::clone(&self.names_of_nodes),

@@ -7,14 +7,18 @@ use mooring_failover_sim::model::Small;
 use mooring_failover_sim::mutations::Mutation;
 use mooring_failover_sim::report::{describe, last_of};
 use mooring_failover_sim::scenarios::Scenario;
-use mooring_failover_sim::schedule::Schedule;
+use mooring_failover_sim::schedule::{Schedule, fail_over};
 use mooring_failover_sim::search::Search;
 use mooring_failover_sim::simulation;
+use mooring_failover_sim::tally::Tally;
 use mooring_failover_sim::whole::{Off, WHOLE};
 use mooring_node::protocol::Parameters;
 
 /// The schedules that `make test` runs of all.
 const SCHEDULES: u64 = 2_000;
+
+/// Those with questions before the first use of each address. Seed 661 shows that asking takes time.
+const FIRST_USES: u64 = 700;
 
 /// The schedules with preferences for all nodes.
 const PREFERRING: u64 = 60;
@@ -23,7 +27,7 @@ const PREFERRING: u64 = 60;
 fn prove(name: &str) -> Violation {
     let scenario = Scenario::of_mutation(name).expect("each rule has its scenario");
     let mutation = Mutation::named(name).expect("each rule can be switched off");
-    if let Some((schedule, violation)) = scenario.violation(Parameters::default()) {
+    if let Some((schedule, violation)) = scenario.violation(fail_over()) {
         panic!(
             "rule {name} is in force, and yet {violation}\n{:#?}\n{}",
             schedule.steps,
@@ -110,12 +114,12 @@ fn rule_j_a_holder_cannot_join_again_while_the_api_server_is_away() {
     assert!(is_dark(&prove("J")));
 }
 
-#[test]
-fn random_schedules_of_faults_show_nothing_that_must_never_be() {
+/// Runs so many schedules, in which there is nothing that must never be.
+fn all_is_well(schedules: u64, parameters: Parameters) -> Tally {
     let search = Search {
         first: 1,
-        schedules: SCHEDULES,
-        parameters: Parameters::default(),
+        schedules,
+        parameters,
         off: Off::default(),
         enough: 1,
         threads: None,
@@ -123,14 +127,29 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
     let (tally, found, _) = search.run();
     if let Some(found) = found.first() {
         panic!(
-            "{}\n{}\nreplay: make sim SEED={}\n{}",
+            "{}\n{}\nreplay: make sim SEED={} PROBING={}\n{}",
             found.violation,
             describe(&found.schedule),
             found.schedule.seed,
+            if parameters.probe_addresses { "1" } else { "" },
             last_of(&found.schedule, 2_000_000_000)
         );
     }
-    assert_eq!(tally.schedules, SCHEDULES);
+    assert_eq!(tally.schedules, schedules);
+    tally
+}
+
+/// Where addresses are asked for before their first use, that makes no two speakers, and takes no longer than asking
+/// does.
+#[test]
+fn asking_before_the_first_use_does_no_harm() {
+    let tally = all_is_well(FIRST_USES, Parameters::default());
+    assert!(tally.transitions_of("claim won") > 0);
+}
+
+#[test]
+fn random_schedules_of_faults_show_nothing_that_must_never_be() {
+    let tally = all_is_well(SCHEDULES, fail_over());
     for needed in [
         "joined",
         "lapsed",
@@ -222,7 +241,7 @@ fn another_cluster_of_the_same_names_changes_nothing() {
 #[test]
 fn in_small_worlds_no_history_of_three_rounds_does_harm() {
     for small in [Small::rejoining, Small::growing] {
-        let explored = small(Parameters::default(), 3).explore(2);
+        let explored = small(fail_over(), 3).explore(2);
         assert_eq!(explored.violation, None);
         assert!(explored.states > 100, "only {} states", explored.states);
     }
@@ -242,7 +261,7 @@ fn exploring_a_small_world_finds_a_lapse_that_is_taken_back() {
 fn one_seed_always_gives_the_same_world() {
     // The last of these is of whole daemons.
     for seed in [3, 18, 17] {
-        let schedule = Schedule::random(seed, Parameters::default());
+        let schedule = Schedule::random(seed, fail_over());
         let one = simulation::run(&schedule, None);
         let other = simulation::run(&schedule, None);
         assert!(one.tally.messages > 0, "nobody said anything");
@@ -255,7 +274,7 @@ fn one_seed_always_gives_the_same_world() {
 #[test]
 fn a_schedule_has_at_least_two_faults_three_nodes_and_half_a_minute() {
     for seed in 0..2_000 {
-        let schedule = Schedule::random(seed, Parameters::default());
+        let schedule = Schedule::random(seed, fail_over());
         let shape = &schedule.shape;
         assert!(schedule.faults.len() >= 2, "seed {seed}");
         assert!((3..=9).contains(&shape.total()), "seed {seed}");
