@@ -4,7 +4,7 @@
 set -euo pipefail
 
 # Programs, and the packages that have them.
-needed=(ip:iproute2 bridge:iproute2 nft:nftables unshare:util-linux setpriv:util-linux mount:mount)
+needed=(ip:iproute2 bridge:iproute2 nft:nftables iptables:iptables ip6tables:iptables unshare:util-linux setpriv:util-linux mount:mount)
 needed+=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static modprobe:kmod xz:xz-utils)
 needed+=(wrk:wrk)
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin

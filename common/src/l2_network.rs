@@ -56,7 +56,7 @@ use crate::address_range::AddressRange;
 pub struct L2NetworkSpec {
     /// The 802.1Q VLAN id, 1 to 4094. Absent: the segment is untagged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 4094))]
+    #[schemars(range(min = 1, max = 4094), extend("format" = "int32"))]
     pub vlan: Option<u16>,
     /// The interface that the segment is on (the VLAN's parent, where there is a VLAN). Absent:
     /// the daemon takes the one that has an address in one of the subnets, and keeps to it; else
@@ -71,7 +71,7 @@ pub struct L2NetworkSpec {
     pub interfaces: Vec<SegmentInterface>,
     /// The MTU of the VLAN interface, in bytes. Absent: that of its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1280, max = 65535))]
+    #[schemars(range(min = 1280, max = 65535), extend("format" = "int32"))]
     pub mtu: Option<u16>,
     /// The subnets of the segment, at most one of each family being usual.
     #[schemars(length(min = 1, max = 8))]
@@ -123,7 +123,7 @@ pub struct L2NetworkSpec {
     /// How many of its addresses the Services of one namespace may have together. Absent: any number.
     /// Services keep what they have when it is lowered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 1_000_000), extend("format" = "int32"))]
     pub max_addresses_per_namespace: Option<u32>,
     /// Whether Services of different namespaces may share an address by the same key, in the annotation
     /// `mooring.dev/allow-shared-ip`. Whoever may write Services in one of them can then disturb those of the
@@ -152,6 +152,7 @@ pub struct AddressPool {
     /// When it is allocated from, of all pools of all L2Networks that a Service may have addresses of: the
     /// lowest number first. Absent: last, like the network's `ranges`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "int32"))]
     pub priority: Option<u16>,
     /// Whether Services that do not ask for it are given its addresses. Absent: `Automatic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

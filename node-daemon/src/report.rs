@@ -63,6 +63,11 @@ impl OwnNode {
         self.cache.get(&ObjectKey::cluster_wide(&*self.name))
     }
 
+    /// Waits until it is known whether it has registered.
+    async fn synced(&self) {
+        self.cache.synced().await;
+    }
+
     /// Watches this one Node for as long as the future is polled.
     pub async fn follow(&self, nodes: Api<Node>) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
@@ -98,8 +103,10 @@ pub async fn run(
     let reporter = Arc::new(reporter);
     let queue = reporter.node.looks.clone();
     let wake = {
-        let queue = queue.clone();
+        let (queue, node) = (queue.clone(), reporter.node.clone());
         async move {
+            // Until then nobody knows whether it has registered.
+            node.synced().await;
             loop {
                 queue.add(Own);
                 if facts_changed.changed().await.is_err() {

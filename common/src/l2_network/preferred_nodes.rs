@@ -19,7 +19,7 @@ const MOST: usize = 5;
 #[serde(rename_all = "camelCase")]
 pub struct PreferredNodes {
     /// How much it counts, 1 to 100. A Node that several entries select has their sum.
-    #[schemars(range(min = 1, max = 100))]
+    #[schemars(range(min = 1, max = 100), extend("format" = "int32"))]
     pub weight: u16,
     /// Which Nodes, by their labels.
     pub node_selector: LabelSelector,

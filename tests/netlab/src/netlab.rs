@@ -66,6 +66,7 @@ pub use isolation::{
     TEMPORARY, clear_netlab, enter_netlab, enter_netlab_with, in_netlab, is_netlab,
     run_test_in_netlab, way_in,
 };
+pub use kubernetes::ProxyMode;
 pub use packages::check_packages;
 pub use port::{Direction, Port};
 pub use prober::{Answers, Prober, SPACING};

@@ -54,7 +54,7 @@ impl<T, E: Debug> Probe for Result<T, E> {
 ///
 /// `what` is the condition as a statement ("n1 is untainted"). Panics with it, the time that
 /// has passed and the last reason when the condition does not hold within `limit`. A limit of ten
-/// seconds or more is longer on a busy machine (see [`patience`]).
+/// seconds or more is longer on a busy machine.
 #[track_caller]
 pub fn eventually<P, F>(
     what: &str,

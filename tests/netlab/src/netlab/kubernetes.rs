@@ -25,12 +25,34 @@ impl Netlab {
     }
 }
 
+/// How kube-proxy programs the kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum ProxyMode {
+    /// `--proxy-mode=iptables`, its default.
+    Iptables,
+    /// `--proxy-mode=nftables`.
+    Nftables,
+}
+
 impl Host {
-    /// Starts kube-proxy (nftables mode) and waits until it has programmed its rules.
+    /// [`Self::kube_proxy_in`] nftables mode.
+    pub async fn kube_proxy(&self, control_plane: &ControlPlane) -> Result<Process> {
+        self.kube_proxy_in(ProxyMode::Nftables, control_plane).await
+    }
+
+    /// Starts kube-proxy and waits until it has programmed its rules.
     ///
     /// The Node object of the host's name must already have its InternalIP: without it kube-proxy
     /// would wait for half a minute and then take the loopback address for its own.
-    pub async fn kube_proxy(&self, control_plane: &ControlPlane) -> Result<Process> {
+    pub async fn kube_proxy_in(
+        &self,
+        mode: ProxyMode,
+        control_plane: &ControlPlane,
+    ) -> Result<Process> {
+        let mode = match mode {
+            ProxyMode::Iptables => "iptables",
+            ProxyMode::Nftables => "nftables",
+        };
         let kubeconfig = control_plane.kubeconfig_for_user("system:kube-proxy", None)?;
         let spec = Spec::new(
             format!("kube-proxy on {}", self.name()),
@@ -40,7 +62,7 @@ impl Host {
         .args([
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--hostname-override={}", self.name()),
-            "--proxy-mode=nftables".to_owned(),
+            format!("--proxy-mode={mode}"),
             // These settings belong to the host of the whole lab.
             "--conntrack-max-per-core=0".to_owned(),
             "--conntrack-tcp-timeout-established=0".to_owned(),

@@ -32,6 +32,21 @@ async fn ni_03_a_node_without_a_machine_stays_tainted_and_is_kept(by: Initialize
     cluster.finish().await;
 }
 
+/// Before the API server has answered for the first time, nobody knows whether it has registered.
+#[tokio::test]
+async fn a_node_that_has_registered_is_not_said_to_be_missing() {
+    let cluster = Cluster::exclusive_with_controllers().await;
+    let name = unique("n");
+    let node = NodeBuilder::new(&name).tainted().ready();
+    node.create(&cluster.admin).await.unwrap();
+    let machines = file_of(machine(&name));
+    let daemon = cluster.daemon(&name).machines(&machines).start().await;
+    cluster.initialized(&name).await;
+    let log = daemon.log();
+    assert!(!log.contains("registered"), "{log}");
+    cluster.finish().await;
+}
+
 /// This provider can always give a provider ID, unless that would be longer than one may be. The
 /// daemon leaves such a Node to central.
 #[tokio::test]

@@ -72,6 +72,20 @@ fn the_shipped_crd_is_what_the_types_say() {
     );
 }
 
+/// Of others, `kubectl apply` warns each time.
+#[test]
+fn the_shipped_crd_has_the_formats_that_kubernetes_knows() {
+    let shipped = std::fs::read_to_string(deploy("chart/mooring/crds/l2networks.yaml")).unwrap();
+    let formats = shipped
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("format: "));
+    let formats: Vec<&str> = formats.collect();
+    assert!(formats.len() > 5, "{formats:?}");
+    let known = ["int32", "int64", "date-time"];
+    let others = formats.iter().filter(|format| !known.contains(format));
+    assert_eq!(others.count(), 0, "{formats:?}");
+}
+
 #[tokio::test]
 async fn good_segments_are_taken() {
     for ranges in [

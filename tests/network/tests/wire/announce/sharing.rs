@@ -1,11 +1,12 @@
-//! Services that share an address: one speaker, and each is reached on its own port, through kube-proxy.
+//! Services that share an address: one speaker, and each is reached on its own port, through kube-proxy in
+//! iptables mode; other suites have it in nftables mode.
 
 use std::time::Instant;
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use mooring_common::names::{annotations, reasons};
 use mooring_test_cluster::objects::{PodBuilder, ServiceBuilder};
-use mooring_test_netlab::netlab::in_netlab;
+use mooring_test_netlab::netlab::{ProxyMode, in_netlab};
 use mooring_test_support::process::Process;
 use mooring_test_support::wait::eventually;
 use serde_json::json;
@@ -19,7 +20,8 @@ fn services_that_share_an_address_are_reached_and_outlive_each_other() {
         let mut proxies = Vec::new();
         for node in NODES {
             let host = cluster.netlab.node(node);
-            proxies.push(host.kube_proxy(&cluster.netlab).await.unwrap());
+            let proxy = host.kube_proxy_in(ProxyMode::Iptables, &cluster.netlab);
+            proxies.push(proxy.await.unwrap());
         }
         let _backends = [
             backend(&cluster, "web", 5, 8080).await,
