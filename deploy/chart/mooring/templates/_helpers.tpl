@@ -46,9 +46,21 @@ app.kubernetes.io/name: {{ .root.Values.nameOverride | default "mooring" }}{{ .p
 {{ include "mooring.selector" . }}
 app.kubernetes.io/part-of: mooring
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
+{{- with include "mooring.extraLabels" (dict "value" "commonLabels" "labels" .root.Values.commonLabels) }}
+{{ . }}
 {{- end }}
+{{- end }}
+
+{{/* Labels of the values `value`, none of them the chart's own. */}}
+{{- define "mooring.extraLabels" -}}
+{{- range $key, $_ := .labels -}}
+{{- if has $key (list "app.kubernetes.io/name" "app.kubernetes.io/part-of" "app.kubernetes.io/version") -}}
+{{- fail (printf "%s: %s is set by the chart; use another key (nameOverride changes app.kubernetes.io/name)" $.value $key) -}}
+{{- end -}}
+{{- end -}}
+{{- with .labels -}}
+{{ toYaml . }}
+{{- end -}}
 {{- end }}
 
 {{/* The annotations of admission policies and their bindings, as part of their metadata. */}}
