@@ -35,7 +35,7 @@ demo-attack: programs ## Shows what a tenant, a stolen token, an unplugged rack 
 	@target/debug/demo-attack
 
 .PHONY: test
-test: programs vm ## Everything that proves the project
+test: programs vm helm ## Everything that proves the project
 	@tests/run.sh
 
 .PHONY: programs
@@ -52,6 +52,11 @@ packages:
 control-plane:
 	$(call say,The control plane of the tests: built once; about four minutes on two cores)
 	@tests/control-plane/build.sh
+
+.PHONY: helm
+helm:
+	$(call say,The Helm that renders the chart: built once; about two minutes on two cores)
+	@deploy/render.sh --helm
 
 .PHONY: vm
 vm: packages
