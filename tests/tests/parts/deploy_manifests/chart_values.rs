@@ -3,392 +3,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::deployed::deploy;
 use super::helm::{objects, run, template, values};
 
-const DEPLOYMENT: &str = "Deployment/mooring-central";
-const DAEMON_SET: &str = "DaemonSet/mooring-node";
-const POD: &str = "/spec/template/spec";
-const CONTAINER: &str = "/spec/template/spec/containers/0";
-
 /// What a value is set to, as `--set-json` has it; the object that shows it, and where; and what is there then.
-type Row = (&'static str, &'static str, String, Value);
-
-/// What both programs have: `$` stands for `central` or `nodeDaemon`.
-fn of_both() -> Vec<(&'static str, &'static str, Value)> {
-    let digest = format!("sha256:{}", "0".repeat(64));
-    let digest: &str = digest.leak();
-    let by_digest = format!(r#"$.image={{"repository":"r/x","tag":"7","digest":"{digest}"}}"#);
-    let volume = json!([{ "name": "token", "secret": { "secretName": "s" } }]);
-    let mount = json!({ "name": "token", "mountPath": "/token" });
-    let container = json!([{ "name": "other", "image": "other" }]);
-    vec![
-        (
-            by_digest.leak(),
-            "C/image",
-            json!(format!("r/x:7@{digest}")),
-        ),
-        (r#"$.image.tag="7""#, "C/image", json!("mooring-PROGRAM:7")),
-        (
-            r#"$.image.pullPolicy="Never""#,
-            "C/imagePullPolicy",
-            json!("Never"),
-        ),
-        (
-            r#"$.image.pullSecrets=[{"name":"p"}]"#,
-            "P/imagePullSecrets",
-            json!([{ "name": "p" }]),
-        ),
-        (
-            r#"$.priorityClassName="high""#,
-            "P/priorityClassName",
-            json!("high"),
-        ),
-        (
-            r#"$.priorityClassName="""#,
-            "P/priorityClassName",
-            Value::Null,
-        ),
-        (
-            r#"$.dnsPolicy="ClusterFirst""#,
-            "P/dnsPolicy",
-            json!("ClusterFirst"),
-        ),
-        (
-            r#"$.tolerations=[{"key":"k"}]"#,
-            "P/tolerations",
-            json!([{ "key": "k" }]),
-        ),
-        (
-            r#"$.affinity={"podAffinity":{}}"#,
-            "P/affinity",
-            json!({ "podAffinity": {} }),
-        ),
-        (
-            r#"$.terminationGracePeriodSeconds=99"#,
-            "P/terminationGracePeriodSeconds",
-            json!(99),
-        ),
-        (
-            r#"$.annotations={"a":"b"}"#,
-            "/metadata/annotations",
-            json!({ "a": "b" }),
-        ),
-        (
-            r#"$.podAnnotations={"a":"b"}"#,
-            "/spec/template/metadata/annotations",
-            json!({ "a": "b" }),
-        ),
-        (
-            r#"$.podLabels={"a":"b"}"#,
-            "/spec/template/metadata/labels/a",
-            json!("b"),
-        ),
-        (
-            r#"$.podSecurityContext.runAsUser=7"#,
-            "P/securityContext/runAsUser",
-            json!(7),
-        ),
-        (
-            r#"$.podSecurityContext.runAsGroup=null"#,
-            "P/securityContext/runAsGroup",
-            Value::Null,
-        ),
-        (
-            r#"$.securityContext.privileged=true"#,
-            "C/securityContext/privileged",
-            json!(true),
-        ),
-        (
-            r#"$.livenessProbe.periodSeconds=77"#,
-            "C/livenessProbe/periodSeconds",
-            json!(77),
-        ),
-        (
-            r#"$.readinessProbe.periodSeconds=77"#,
-            "C/readinessProbe/periodSeconds",
-            json!(77),
-        ),
-        (
-            r#"$.extraEnvFrom=[{"secretRef":{"name":"s"}}]"#,
-            "C/envFrom",
-            json!([{ "secretRef": { "name": "s" } }]),
-        ),
-        (
-            r#"$.extraVolumes=[{"name":"token","secret":{"secretName":"s"}}]"#,
-            "P/volumes/LAST",
-            volume[0].clone(),
-        ),
-        (
-            r#"$.extraVolumeMounts=[{"name":"token","mountPath":"/token"}]"#,
-            "C/volumeMounts/LAST",
-            mount,
-        ),
-        (
-            r#"$.extraInitContainers=[{"name":"other","image":"other"}]"#,
-            "P/initContainers",
-            container.clone(),
-        ),
-        (
-            r#"$.extraContainers=[{"name":"other","image":"other"}]"#,
-            "P/containers/LAST",
-            container[0].clone(),
-        ),
-        (
-            r#"$.serviceAccount.name="other""#,
-            "P/serviceAccountName",
-            json!("other"),
-        ),
-        (
-            r#"$.resources.limits.memory="7Mi""#,
-            "C/resources/limits/memory",
-            json!("7Mi"),
-        ),
-    ]
+struct Row {
+    set: String,
+    object: String,
+    pointer: String,
+    expected: Value,
 }
 
-fn row(set: &str, object: &'static str, pointer: &str, expected: Value) -> Row {
-    let pointer = match pointer.split_at(1) {
-        ("P", rest) => format!("{POD}{rest}"),
-        ("C", rest) => format!("{CONTAINER}{rest}"),
-        _ => pointer.to_owned(),
-    };
-    (set.to_owned().leak(), object, pointer, expected)
-}
-
+/// The table of values.
 fn rows() -> Vec<Row> {
+    let table = include_str!("chart_values.md").lines();
+    let lines = table.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     let mut rows = Vec::new();
-    for (value, object, program) in [
-        ("central", DEPLOYMENT, "central"),
-        ("nodeDaemon", DAEMON_SET, "node"),
-    ] {
-        rows.extend(of_both().into_iter().map(|(set, pointer, expected)| {
-            let expected = expected.to_string().replace("PROGRAM", program);
-            let expected = serde_json::from_str(&expected).unwrap();
-            row(&set.replace('$', value), object, pointer, expected)
+    for line in lines.skip(1) {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let [set, object, pointer, expected] = cells[..] else {
+            panic!("{line}");
+        };
+        let both = [
+            ("central", "Deployment/mooring-central"),
+            ("nodeDaemon", "DaemonSet/mooring-node"),
+        ];
+        let programs = match set.strip_prefix('*') {
+            Some(rest) => both
+                .map(|(value, object)| (format!("{value}{rest}"), object))
+                .to_vec(),
+            None => vec![(set.to_owned(), object)],
+        };
+        let pointer = match pointer.split_at(1) {
+            ("P", rest) => format!("/spec/template/spec{rest}"),
+            ("C", rest) => format!("/spec/template/spec/containers/0{rest}"),
+            _ => pointer.to_owned(),
+        };
+        rows.extend(programs.into_iter().map(|(set, object)| Row {
+            set,
+            object: object.to_owned(),
+            pointer: pointer.clone(),
+            expected:
+                serde_json::from_str(expected).unwrap_or_else(|error| panic!("{line}: {error}")),
         }));
-    }
-    let anti = "P/affinity/podAntiAffinity";
-    let selector = json!({ "matchLabels": { "app.kubernetes.io/name": "mooring-central" } });
-    let weighed = json!([{ "weight": 100, "podAffinityTerm": {
-        "topologyKey": "kubernetes.io/hostname", "labelSelector": selector,
-    } }]);
-    let spread = r#"central.topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]"#;
-    let spread_over = json!({
-        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
-    });
-    let certificate = json!({ "name": "serving-certificate", "secret": { "secretName": "tls" } });
-    let budget = "PodDisruptionBudget/mooring-central";
-    let policy = "NetworkPolicy/mooring-central";
-    let admission = "ValidatingAdmissionPolicy/mooring-node-own-node";
-    let user = "/spec/matchConditions/0/expression";
-    let pods = "/spec/selector/matchLabels/app.kubernetes.io~1name";
-    let is = |account: &str| {
-        json!(format!(
-            "request.userInfo.username == 'system:serviceaccount:mooring-system:{account}'"
-        ))
-    };
-    let with_policy = |rest: &str| {
-        format!(r#"central.hostNetwork=false,central.networkPolicy.enabled=true{rest}"#)
-    };
-    let preferred = r#"central.hostNetwork=false,central.podAntiAffinity="preferred""#;
-    for (set, object, pointer, expected) in [
-        (
-            r#"fullnameOverride="harbour""#,
-            "Deployment/harbour-central",
-            "P/serviceAccountName",
-            json!("harbour-central"),
-        ),
-        (
-            r#"fullnameOverride="harbour""#,
-            "DaemonSet/harbour-node",
-            "P/serviceAccountName",
-            json!("harbour-node"),
-        ),
-        (
-            r#"fullnameOverride="harbour""#,
-            "ClusterRoleBinding/harbour-node",
-            "/subjects/0/name",
-            json!("harbour-node"),
-        ),
-        (
-            r#"fullnameOverride="harbour""#,
-            admission,
-            user,
-            is("harbour-node"),
-        ),
-        (
-            r#"nodeDaemon.serviceAccount.name="other""#,
-            admission,
-            user,
-            is("other"),
-        ),
-        (
-            r#"nodeDaemon.serviceAccount.annotations={"a":"b"}"#,
-            "ServiceAccount/mooring-node",
-            "/metadata/annotations/a",
-            json!("b"),
-        ),
-        (
-            r#"central.serviceAccount.annotations={"a":"b"}"#,
-            "ServiceAccount/mooring-central",
-            "/metadata/annotations/a",
-            json!("b"),
-        ),
-        (
-            r#"central.serviceAccount.create=false"#,
-            "ServiceAccount/mooring-central",
-            "/kind",
-            Value::Null,
-        ),
-        (
-            r#"nodeDaemon.serviceAccount.create=false"#,
-            "ServiceAccount/mooring-node",
-            "/kind",
-            Value::Null,
-        ),
-        (
-            r#"rbac.create=false"#,
-            "ClusterRole/mooring-central",
-            "/kind",
-            Value::Null,
-        ),
-        (
-            r#"rbac.create=false"#,
-            "ClusterRole/mooring-node",
-            "/kind",
-            Value::Null,
-        ),
-        (
-            r#"nameOverride="quay""#,
-            DEPLOYMENT,
-            pods,
-            json!("quay-central"),
-        ),
-        (
-            r#"nameOverride="quay""#,
-            DAEMON_SET,
-            pods,
-            json!("quay-node"),
-        ),
-        (
-            r#"commonLabels={"a":"b"}"#,
-            admission,
-            "/metadata/labels/a",
-            json!("b"),
-        ),
-        (
-            r#"commonLabels={"a":"b"}"#,
-            DAEMON_SET,
-            "/spec/template/metadata/labels/a",
-            json!("b"),
-        ),
-        (
-            r#"policyAnnotations={"a":"b"}"#,
-            admission,
-            "/metadata/annotations/a",
-            json!("b"),
-        ),
-        (
-            r#"policyAnnotations={"a":"b"}"#,
-            "ValidatingAdmissionPolicyBinding/mooring-node-own-node",
-            "/metadata/annotations/a",
-            json!("b"),
-        ),
-        (
-            r#"images.pullSecrets=[{"name":"p"}]"#,
-            DAEMON_SET,
-            "P/imagePullSecrets",
-            json!([{ "name": "p" }]),
-        ),
-        (
-            preferred,
-            DEPLOYMENT,
-            &format!("{anti}/preferredDuringSchedulingIgnoredDuringExecution"),
-            weighed,
-        ),
-        (
-            r#"central.replicas=1,central.podAntiAffinity="none""#,
-            DEPLOYMENT,
-            anti,
-            Value::Null,
-        ),
-        (
-            spread,
-            DEPLOYMENT,
-            "P/topologySpreadConstraints/0",
-            spread_over,
-        ),
-        (
-            r#"central.extraTolerations=[{"key":"k"}]"#,
-            DEPLOYMENT,
-            "P/tolerations/3",
-            json!({ "key": "k" }),
-        ),
-        (
-            r#"central.updateStrategy={"type":"Recreate","rollingUpdate":null}"#,
-            DEPLOYMENT,
-            "/spec/strategy",
-            json!({ "type": "Recreate" }),
-        ),
-        (
-            r#"central.servingCertificateSecret="tls""#,
-            DEPLOYMENT,
-            "P/volumes/LAST",
-            certificate,
-        ),
-        (
-            r#"central.podDisruptionBudget.enabled=true"#,
-            budget,
-            "/spec/maxUnavailable",
-            json!(1),
-        ),
-        (
-            r#"central.podDisruptionBudget={"enabled":true,"minAvailable":"50%","maxUnavailable":""}"#,
-            budget,
-            "/spec/minAvailable",
-            json!("50%"),
-        ),
-        (
-            &with_policy(""),
-            policy,
-            "/spec/ingress",
-            json!([{ "ports": [{ "port": "https", "protocol": "TCP" }] }]),
-        ),
-        (
-            &with_policy(r#",central.networkPolicy.from=[{"podSelector":{}}]"#),
-            policy,
-            "/spec/ingress/0/from",
-            json!([{ "podSelector": {} }]),
-        ),
-        (
-            &with_policy(r#",central.networkPolicy.egress=[{}]"#),
-            policy,
-            "/spec/policyTypes",
-            json!(["Ingress", "Egress"]),
-        ),
-        (
-            "nodeDaemon.manageInterfaces=false",
-            DAEMON_SET,
-            "C/securityContext/capabilities/add",
-            json!(["NET_RAW", "SYS_NICE"]),
-        ),
-        (
-            "nodeDaemon.realtimePriority=false",
-            DAEMON_SET,
-            "C/securityContext/capabilities/add",
-            json!(["NET_ADMIN", "NET_RAW"]),
-        ),
-        (
-            r#"nodeDaemon.securityContext.capabilities={"add":["BPF"]}"#,
-            DAEMON_SET,
-            "C/securityContext/capabilities/add",
-            json!(["BPF"]),
-        ),
-    ] {
-        rows.push(row(set, object, pointer, expected));
     }
     rows
 }
@@ -413,22 +72,27 @@ fn at(manifests: &str, object: &str, pointer: &str) -> Value {
 
 #[test]
 fn each_value_has_an_effect() {
-    let by_default = template(&[]);
-    let rows = rows();
+    let (by_default, rows) = (&template(&[]), rows());
+    assert!(rows.len() > 80, "{}", rows.len());
     // Rendering is waiting for another program, many times.
     thread::scope(|scope| {
         for some in rows.chunks(rows.len().div_ceil(4)) {
-            scope.spawn(|| {
-                for (set, object, pointer, expected) in some {
-                    let before = at(&by_default, object, pointer);
-                    assert_ne!(&before, expected, "{set} is the default: {object}{pointer}");
-                    let rendered = template(&["--set-json", set]);
-                    let after = at(&rendered, object, pointer);
-                    assert_eq!(&after, expected, "{set}: {object}{pointer}");
-                }
-            });
+            scope.spawn(move || some.iter().for_each(|row| assert_effect(by_default, row)));
         }
     });
+}
+
+fn assert_effect(by_default: &str, row: &Row) {
+    let Row {
+        set,
+        object,
+        pointer,
+        expected,
+    } = row;
+    let before = at(by_default, object, pointer);
+    assert_ne!(&before, expected, "{set} is the default: {object}{pointer}");
+    let after = at(&template(&["--set-json", set]), object, pointer);
+    assert_eq!(&after, expected, "{set}: {object}{pointer}");
 }
 
 #[test]
