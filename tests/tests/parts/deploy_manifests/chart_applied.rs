@@ -93,11 +93,15 @@ async fn what_is_applied_stays_without_a_difference_and_is_fenced_under_other_na
     let file = rendered(&cp, "everything", &args);
     let file = file.to_str().unwrap();
     for how in ["--server-side=false", "--server-side=true"] {
-        kubectl(&cp, &["apply", how, "--force-conflicts=false", "-f", file])
+        // Who applies it in the other way takes over the fields, as with a tool that changes its way.
+        let forced = format!("--force-conflicts={}", how.ends_with("true"));
+        kubectl(&cp, &["apply", how, &forced, "-f", file])
             .await
             .unwrap();
         // It exits with 1 where there is a difference.
-        kubectl(&cp, &["diff", how, "-f", file]).await.unwrap();
+        kubectl(&cp, &["diff", how, &forced, "-f", file])
+            .await
+            .unwrap();
     }
 
     let [own, other] = [tempting_node(&admin).await, tempting_node(&admin).await];
