@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-/// Each value with the comment before it, in the order of the file. Lines of examples are left out.
+/// Each value with the comment before it, in the order of the file. Examples at its end are left out.
 fn comments(values: &str) -> Vec<(String, String)> {
     let (mut found, mut place, mut comment) = (Vec::new(), Place::default(), Vec::new());
     for line in values.lines() {
@@ -45,7 +45,12 @@ fn comments(values: &str) -> Vec<(String, String)> {
         let key = text.split_once(':').map(|(key, _)| key);
         if let Some(key) = key.filter(|key| key.chars().all(char::is_alphabetic)) {
             let path = place.enter(line.len() - text.len(), key);
-            found.push((path, comment.join(" ")));
+            let mut comment = comment.join(" ");
+            if comment.ends_with(':') {
+                comment.pop();
+                comment.push('.');
+            }
+            found.push((path, comment));
         }
         comment.clear();
     }
@@ -164,7 +169,7 @@ fn cell(text: &str) -> String {
 #[test]
 fn comments_are_found_with_their_paths() {
     let values =
-        "# A.\n#    an example\na: 1\n\n# B,\n# long.\nb:\n  # C.\n  c: x\n# Lost.\n\nd: []\n";
+        "# A:\n#    an example\na: 1\n\n# B,\n# long.\nb:\n  # C.\n  c: x\n# Lost.\n\nd: []\n";
     let expected = [("a", "A."), ("b", "B, long."), ("b.c", "C."), ("d", "")];
     let expected = expected.map(|(path, comment)| (path.to_owned(), comment.to_owned()));
     assert_eq!(comments(values), expected);
