@@ -34,6 +34,11 @@ demo-attack: programs ## Shows what a tenant, a stolen token, an unplugged rack 
 	$(call say,The attacks: on a small network of namespaces of its own; nothing of this machine is touched)
 	@target/debug/demo-attack
 
+.PHONY: demo-move
+demo-move: programs ## Moves a cluster from MetalLB, whose own programs are built once, by the guide, while clients ask
+	$(call say,MetalLB: built once from its Go module)
+	@metallb=$$(tests/metallb/build.sh) && METALLB=$$metallb target/debug/demo-move
+
 .PHONY: test
 test: programs vm helm ## Everything that proves the project
 	@tests/run.sh

@@ -1,6 +1,7 @@
 //! The demos: Mooring's main job from end to end, on this machine, without root. [`main`] needs
 //! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN;
-//! [`attack::main`] attacks a whole cluster; [`clouds::main`] runs one cluster in two simulated clouds.
+//! [`attack::main`] attacks a whole cluster; [`clouds::main`] runs one cluster in two simulated clouds;
+//! [`moving::main`] moves a cluster from MetalLB.
 //!
 //! ```text
 //!  main ─► a netlab of its own ─► scenario: cluster, nodes, Service, fail-over ─► table, exit code
@@ -18,6 +19,7 @@ pub mod clouds;
 mod console;
 mod failover;
 mod look_around;
+pub mod moving;
 mod nodes;
 mod picture;
 mod scenario;

@@ -3,7 +3,11 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::panic::Location;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use patience::Patience;
+
+mod patience;
 
 /// How often a condition is looked at. The only sleep of the suites.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
@@ -49,7 +53,8 @@ impl<T, E: Debug> Probe for Result<T, E> {
 /// Repeats `probe` until it holds, and gives back what it found.
 ///
 /// `what` is the condition as a statement ("n1 is untainted"). Panics with it, the time that
-/// has passed and the last reason when the condition does not hold within `limit`.
+/// has passed and the last reason when the condition does not hold within `limit`. A limit of ten
+/// seconds or more is longer on a busy machine (see [`patience`]).
 #[track_caller]
 pub fn eventually<P, F>(
     what: &str,
@@ -77,7 +82,7 @@ where
     P: Probe,
     F: AsyncFnMut() -> P,
 {
-    let start = Instant::now();
+    let patience = Patience::of(limit);
     loop {
         let reason = match within(PROBE_LIMIT.min(limit), probe()).await {
             Some(answer) => match answer.look() {
@@ -86,7 +91,7 @@ where
             },
             None => "the look itself took too long".to_owned(),
         };
-        if start.elapsed() >= limit {
+        if patience.is_spent() {
             return Err(reason);
         }
         tokio::time::sleep(POLL_INTERVAL).await;

@@ -16,9 +16,13 @@ fn names() -> Vec<String> {
     (0..NODES).map(|_| unique("n")).collect()
 }
 
+/// How often central looks after Nodes that have fallen silent, as by default.
+const PERIOD: Duration = Duration::from_secs(5);
+
 /// With the intervals that users have.
 fn as_users_have_it(cluster: &CloudCluster) -> Launch<'_> {
-    let central = cluster.cluster().central().flag("--node-monitor-period=5s");
+    let period = format!("--node-monitor-period={}s", PERIOD.as_secs());
+    let central = cluster.cluster().central().flag(&period);
     let central = central.flag("--node-status-update-frequency=5m");
     let provider = format!("--cloud-provider={}", super::CLOUD.name());
     central.and_cloud(&cluster.cloud).flag(&provider)
@@ -43,10 +47,14 @@ async fn fifty_nodes_at_start_cost_a_handful_of_listings() {
         cluster.cloud.add(Server::named(name).private("10.1.0.1"));
         cluster.tainted(name).await;
     }
+    let start = Instant::now();
     let _central = as_users_have_it(&cluster).try_start().await;
     all_initialized(&cluster, &names).await;
-    let calls = cluster.cloud.calls();
-    assert!(cluster.cloud.listings().len() <= 3, "{}", calls.summary());
+    let (calls, took) = (cluster.cloud.calls(), start.elapsed());
+    // On a machine so slow that Nodes fall silent meanwhile, one listing per period is theirs.
+    let permitted = 3 + took.as_secs() / PERIOD.as_secs();
+    let listings = cluster.cloud.listings().len() as u64;
+    assert!(listings <= permitted, "in {took:?}:\n{}", calls.summary());
     assert!(cluster.cloud.lookups().is_empty(), "{}", calls.summary());
     cluster.finish().await;
 }

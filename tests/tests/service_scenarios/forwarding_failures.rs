@@ -88,6 +88,11 @@ pub(super) async fn storm(
         cluster.provided_at_last(name).await;
         cluster.serves(name, &[1, 2, 3]).await;
     }
+    // How many writes that took depends on when the Node was seen. With another one, there are enough.
+    cluster.join(4).await;
+    for name in &names {
+        cluster.serves(name, &[1, 2, 3, 4]).await;
+    }
     let struck = injected.iter().filter(|injected| injected.hits() > 0);
     assert_eq!(struck.count(), injected.len());
     assert_eq!(cluster.cloud.balancers().len(), SERVICES);

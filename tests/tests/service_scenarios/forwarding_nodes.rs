@@ -95,6 +95,7 @@ async fn ns_08_ns_09_the_autoscalers_taint_counts_when_something_else_changes() 
     let _central = cluster.central().await;
     cluster.provide("web").await;
     cluster.serves("web", &[1, 2]).await;
+    cluster.settle().await;
     let start = Instant::now();
     let taint = json!([{ "key": AUTOSCALER, "value": "1", "effect": "NoSchedule" }]);
     let patch = json!({ "spec": { "taints": taint } });

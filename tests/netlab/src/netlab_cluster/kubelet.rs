@@ -25,14 +25,22 @@ impl Kubelet {
     /// Registers the Node with the taint `uninitialized`, under the identity of its kubelet, and
     /// keeps it ready from then on.
     pub async fn register(control_plane: &ControlPlane, node: &str) -> Result<Self> {
+        Self::register_as(control_plane, node, NodeBuilder::new(node).tainted()).await
+    }
+
+    /// Registers this Node under the identity of its kubelet, and keeps it ready from then on.
+    pub async fn register_as(
+        control_plane: &ControlPlane,
+        node: &str,
+        described: NodeBuilder,
+    ) -> Result<Self> {
         let user = format!("system:node:{node}");
         let client = control_plane
             .client_for_user(&user, Some("system:nodes"))
             .await?;
         let machine_id = uuid::Uuid::new_v4().simple().to_string();
         let system_uuid = uuid::Uuid::new_v4().to_string();
-        NodeBuilder::new(node)
-            .tainted()
+        described
             .ready()
             .system(&machine_id, &system_uuid)
             .create(&client)

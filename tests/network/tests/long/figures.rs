@@ -1,7 +1,5 @@
 //! Figures of initialisation, taken from the API server's own audit log.
 
-use std::time::Duration;
-
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use mooring_common::names::reasons;
@@ -16,11 +14,8 @@ use mooring_test_support::figures::figure;
 const AT_ONCE: usize = 10;
 const ROUNDS: usize = 10;
 
-/// Far above any sensible figure, even in a debug build on a busy machine.
-const WORST: SignedDuration = SignedDuration::from_secs(5);
-
 #[tokio::test]
-async fn ni_19_one_hundred_nodes_with_their_daemons_in_time_and_in_writes() {
+async fn ni_19_one_hundred_nodes_cost_two_patches_and_an_event_each() {
     let cluster = Cluster::exclusive_with_controllers().await;
     let names: Vec<String> = (0..AT_ONCE * ROUNDS).map(|_| unique("n")).collect();
     let machine = |(i, name): (usize, &String)| {
@@ -41,7 +36,6 @@ async fn ni_19_one_hundred_nodes_with_their_daemons_in_time_and_in_writes() {
         times[times.len() / 2 - 1],
         times[times.len() * 99 / 100 - 1],
     );
-    assert!(p99 < WORST, "p99 is {p99:?}");
     let build = if cfg!(debug_assertions) {
         "debug"
     } else {
@@ -75,10 +69,7 @@ async fn initialise(cluster: &Cluster, machines: &MachinesFile, names: &[String]
         cluster.initialized(name).await;
         cluster.told(name, reasons::SYNCED).await;
     };
-    let registered = join_all(names.iter().map(register));
-    tokio::time::timeout(Duration::from_secs(30), registered)
-        .await
-        .expect("all Nodes are initialised");
+    join_all(names.iter().map(register)).await;
 }
 
 /// From the arrival of the Node's registration to the answer to the write that took its taint off.

@@ -114,13 +114,20 @@ impl FailoverCluster {
             self.netlab.start_api_server().await?;
         }
         self.include_all().await?;
-        if !self.central.is_running() {
-            self.central = self
-                .netlab
-                .start_central(&["--node-daemon-grace=5s"])
-                .await?;
-        }
+        self.restart_central_if_ended().await?;
         self.settled().await
+    }
+
+    /// As central's kubelet does: a leader that cannot renew its Lease for ten seconds ends.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub async fn restart_central_if_ended(&mut self) -> Result<()> {
+        if !self.central.is_running() {
+            let flags = ["--node-daemon-grace=5s"];
+            self.central = self.netlab.start_central(&flags).await?;
+        }
+        Ok(())
     }
 
     /// How often a node's daemon has counted a transition of the protocol.

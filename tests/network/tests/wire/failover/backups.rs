@@ -28,6 +28,7 @@ pub async fn a_restored_backup_moves_nothing_and_freezes_nobody(cluster: &mut Fa
     let services = Api::<Service>::namespaced(cluster.netlab.admin(), APP);
     assert!(services.get_opt("later").await.unwrap().is_none());
     cluster.replaced(&dead).await.unwrap();
+    cluster.restart_central_if_ended().await.unwrap();
     cluster.service("after", AFTER, false).await.unwrap();
     cluster.speaker_of(AFTER).await.unwrap();
     let seen = watch.end(cluster);

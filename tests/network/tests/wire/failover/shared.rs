@@ -18,8 +18,8 @@ use mooring_test_support::figures;
 /// How many clusters are at work at once.
 const AT_ONCE: usize = 2;
 
-/// How long one case may take.
-const LIMIT: Duration = Duration::from_secs(150);
+/// How long one case may take: what hangs ends by this. Each wait in it has its own limit.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// In a netlab: which cases are wanted.
 const WANTED: &str = "MOORING_CASES";
@@ -247,6 +247,7 @@ async fn attempt(cluster: &mut Option<FailoverCluster>, layout: &Layout, case: C
 /// What can be seen of a failure.
 fn tell(cluster: &FailoverCluster, began: Instant) {
     println!("--- on the wire:\n{}", cluster.timeline(began));
+    println!("--- central:\n{}", cluster.central.log_tail());
     for (name, daemon) in &cluster.daemons {
         println!("--- the daemon on {name}:\n{}", daemon.log_tail());
     }
