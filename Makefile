@@ -40,7 +40,7 @@ demo-move: programs ## Moves a cluster from MetalLB, whose own programs are buil
 	@metallb=$$(tests/metallb/build.sh) && METALLB=$$metallb target/debug/demo-move
 
 .PHONY: test
-test: programs vm ## Everything that proves the project
+test: programs vm helm ## Everything that proves the project
 	@tests/run.sh
 
 .PHONY: programs
@@ -57,6 +57,11 @@ packages:
 control-plane:
 	$(call say,The control plane of the tests: built once; about four minutes on two cores)
 	@tests/control-plane/build.sh
+
+.PHONY: helm
+helm:
+	$(call say,The Helm that renders the chart: built once; about two minutes on two cores)
+	@deploy/render.sh --helm
 
 .PHONY: vm
 vm: packages

@@ -194,7 +194,22 @@ check() {
     gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
         "in ['example.com/a', 'example.com/b']" --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
         --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller \
-        $'name: mooring-central-secrets\n  namespace: tills'
+        $'name: harbour-central-secrets\n  namespace: tills'
+    refuses "central.podAntiAffinity is preferred" --set central.podAntiAffinity=preferred
+    refuses "to which NetworkPolicies do not apply" --set central.networkPolicy.enabled=true
+    refuses "both set" \
+        --set central.podDisruptionBudget.enabled=true,central.podDisruptionBudget.minAvailable=1
+    refuses "both empty" \
+        --set central.podDisruptionBudget.enabled=true,central.podDisruptionBudget.maxUnavailable=
+    refuses "give each its own" \
+        --set central.serviceAccount.name=x,nodeDaemon.serviceAccount.name=x
+    refuses "commonLabels: app.kubernetes.io/name is set by the chart" \
+        --set 'commonLabels.app\.kubernetes\.io/name=x'
+    refuses "nodeDaemon.podLabels: app.kubernetes.io/part-of is set by the chart" \
+        --set 'nodeDaemon.podLabels.app\.kubernetes\.io/part-of=x'
+    refuses "the public network is a VLAN" --set 'cloudProvider=phoenixnap,nodeDaemon.manageInterfaces=false' \
+        --set phoenixnap.loadBalancer=l2://n
+    refuses "/central/image/digest" --set central.image.digest=sha256:1
     omits mooring-central-secrets "$chart/ci/unfenced-values.yaml"
     omits mooring-central-secrets "$chart/ci/phoenixnap-values.yaml"
     local entry file how

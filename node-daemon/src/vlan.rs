@@ -50,6 +50,7 @@ pub mod wanted;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
@@ -97,13 +98,29 @@ impl Default for Options {
     }
 }
 
+/// What is said where the kernel permits no change of network interfaces.
+pub const FORBIDDEN: &str = "network interfaces may not be changed; give the container the capability \
+    NET_ADMIN, as the chart does with nodeDaemon.manageInterfaces";
+
 /// Why segments have no VLAN interface yet: one sentence for each L2Network. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     faults: Arc<ArcSwap<BTreeMap<String, String>>>,
+    forbidden: Arc<AtomicBool>,
 }
 
 impl Faults {
+    /// Whether the kernel permits no change of network interfaces; not as long as that is not known.
+    #[must_use]
+    pub fn are_changes_forbidden(&self) -> bool {
+        self.forbidden.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it permits none.
+    pub fn set_forbidden(&self, forbidden: bool) {
+        self.forbidden.store(forbidden, Ordering::Relaxed);
+    }
+
     /// What hinders a segment's VLAN.
     #[must_use]
     pub fn of(&self, segment: &str) -> Option<String> {

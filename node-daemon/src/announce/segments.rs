@@ -16,6 +16,7 @@ use crate::cluster::snapshot::{L2NetworkView, Snapshot};
 use crate::cluster::voters::voter_set;
 use crate::protocol::{Contact, NodeId, View, VoterSet, Wanted, Weight};
 use crate::responder::{Attachment, DesiredSegment, DesiredSegments, InterfaceAddress};
+use crate::vlan;
 use crate::wire::frames::solicited_node;
 use crate::wire::links::{Link, Vlan, choose, choose_parent};
 
@@ -112,6 +113,10 @@ fn interface<'a>(
     snapshot: &Snapshot,
     last_interface: Option<&str>,
 ) -> Role<'a> {
+    // Nobody would answer for what cannot be put on an interface.
+    if segment.address_mode == AddressMode::Kernel && snapshot.vlan_faults.are_changes_forbidden() {
+        return Role::Hindered(vlan::FORBIDDEN.to_owned());
+    }
     let Some(id) = segment.vlan else {
         let chosen = choose(segment, links, last_interface);
         return chosen.map_or_else(|fault| Role::Hindered(fault.to_string()), Role::Speaker);

@@ -16,7 +16,7 @@ use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVlan, RouteMessageBu
 use super::nft::{self, NftError};
 use super::observe::{Route, Rule, errno};
 use super::step::{IPV4, Step};
-use super::{ALIAS, GROUP, PROTOCOL, sysctl};
+use super::{ALIAS, FORBIDDEN, GROUP, PROTOCOL, sysctl};
 use crate::wire::links::Vlan;
 
 /// Why a step failed.
@@ -29,10 +29,7 @@ pub enum ApplyError {
     )]
     NoVlans,
     /// The container lacks a capability.
-    #[error(
-        "network interfaces may not be changed; give the container the capability NET_ADMIN, as the \
-         chart does"
-    )]
+    #[error("{FORBIDDEN}")]
     Forbidden,
     /// The interface below does not take VLANs.
     #[error(

@@ -30,7 +30,8 @@ pub enum CleanUpError {
 #[must_use]
 pub fn plan(observed: &Observed) -> Plan<Step> {
     let table = match &observed.firewall {
-        Firewall::Table(_) => Some(Step::DeleteTable),
+        // One that may not be read may be there: the step fails, and says so.
+        Firewall::Table(_) | Firewall::Forbidden => Some(Step::DeleteTable),
         Firewall::Absent | Firewall::Unsupported => None,
     };
     let rules = observed.rules.iter().cloned().map(Step::DeleteRule);

@@ -185,6 +185,8 @@ impl Keeper {
         let looking = observe(handle, &self.options.proc_sys_net);
         let observed = timeout(PASS_TIMEOUT, looking).await;
         let observed = observed.map_err(|_| FollowError::Silent)??;
+        self.faults
+            .set_forbidden(observed.firewall == super::nft::Firewall::Forbidden);
         let wanted = resolve(&segments, &observed.links);
         let now = Instant::now();
         self.reconcile_state.note(&wanted, &observed, now);

@@ -20,6 +20,8 @@ pub use self::socket::{NftError, Watch};
 pub enum Firewall {
     /// The kernel has no nftables.
     Unsupported,
+    /// It may not be read: the capability `NET_ADMIN` is missing.
+    Forbidden,
     /// There is no table.
     #[default]
     Absent,
@@ -149,6 +151,7 @@ pub async fn observe() -> Result<Firewall, NftError> {
         }
         Ok(found) => Ok(Firewall::Table(found)),
         Err(NftError::Refused(nix::errno::Errno::ENOENT)) => Ok(Firewall::Absent),
+        Err(NftError::Refused(nix::errno::Errno::EPERM)) => Ok(Firewall::Forbidden),
         Err(error) if error.is_unsupported() => Ok(Firewall::Unsupported),
         Err(error) => Err(error),
     }

@@ -1,6 +1,9 @@
 //! The shipped manifests on a real API server: they apply as they are, the CRD refuses what is
-//! wrong, and the admission policies let each program do its work and nothing else.
+//! wrong, and the admission policies let each program do its work and nothing else. And the chart that
+//! they come from: what its values do.
 
+mod chart_applied;
+mod chart_values;
 mod crd;
 mod deployed;
 mod fence_central;
@@ -11,6 +14,7 @@ mod fence_metadata;
 mod fence_nodes;
 mod fence_segments;
 mod fence_services;
+mod helm;
 mod permissions;
 mod phoenixnap;
 mod pod_network;

@@ -3,16 +3,23 @@
 //!
 //! `make references` writes them anew.
 
+mod chart_values;
+
 use std::path::PathBuf;
 
 fn check(page: &str, generated: &str) {
     check_file(&format!("docs/reference/{page}"), generated);
 }
 
-fn check_file(name: &str, generated: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+/// A file of the repository.
+fn path_of(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("..")
-        .join(name);
+        .join(name)
+}
+
+fn check_file(name: &str, generated: &str) {
+    let path = path_of(name);
     if std::env::var_os("WRITE_REFERENCES").is_some() {
         std::fs::write(&path, generated).unwrap();
     }

@@ -6,13 +6,13 @@ use crate::election::NotLeading;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error(
-        "cannot look for the Secret; mooring-central must be permitted to get it, see the Role \
-         mooring-central-heartbeat-secret of the chart"
+        "cannot look for the Secret; mooring-central must be permitted to get it, as by the chart's \
+         Role whose name ends in central-heartbeat-secret"
     )]
     Look { source: kube::Error },
     #[error(
-        "cannot make the Secret; mooring-central must be permitted to create it, see the Role \
-         mooring-central-heartbeat-secret of the chart; or make it yourself"
+        "cannot make the Secret; mooring-central must be permitted to create it, as by the chart's Role \
+         whose name ends in central-heartbeat-secret; or make it yourself"
     )]
     Create { source: kube::Error },
     #[error("this machine gives no random numbers for a key")]

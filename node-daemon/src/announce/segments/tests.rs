@@ -294,6 +294,28 @@ fn kernel_mode_puts_addresses_on_interface() {
 }
 
 #[test]
+fn kernel_mode_does_not_speak_where_interfaces_may_not_be_changed() {
+    for (mode, forbidden, speaks) in [
+        (AddressMode::Kernel, true, false),
+        (AddressMode::Kernel, false, true),
+        (AddressMode::default(), true, true),
+    ] {
+        let mut snapshot = snapshot(network(|_| ()));
+        edit_network(&mut snapshot, |network| {
+            network.segment.as_mut().unwrap().address_mode = mode;
+        });
+        snapshot.vlan_faults.set_forbidden(forbidden);
+        let links = eth(true);
+        let roles = roles(&snapshot, &links, &BTreeSet::new(), &LastInterfaces::new());
+        match &roles["public"] {
+            Role::Speaker(_) => assert!(speaks, "{mode:?}"),
+            Role::Hindered(fault) => assert!(!speaks && fault.contains("NET_ADMIN"), "{fault}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn service_address_is_not_own_address() {
     let mut links = eth(true);
     let service = "192.0.2.17/24".parse().unwrap();

@@ -30,7 +30,7 @@ pub struct ReturnPath {
 pub(super) fn plan(wanted: &Wanted, observed: &Observed, mask: MarkMask, planned: &mut Planned) {
     let there = match &observed.firewall {
         // Nobody would set the marks that rules look for.
-        Firewall::Unsupported => {
+        Firewall::Unsupported | Firewall::Forbidden => {
             return remove(observed, &BTreeSet::new(), &BTreeSet::new(), planned);
         }
         Firewall::Absent => None,

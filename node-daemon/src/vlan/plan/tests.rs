@@ -388,14 +388,16 @@ fn paths_keep_their_numbers() {
 
 #[test]
 fn without_nftables_makes_interface_but_no_return_path() {
-    let mut machine = Machine::new(vec![nic(2)]);
-    machine.observed.firewall = Firewall::Unsupported;
-    machine.settle(&[segment("public", 100, None, &SUBNETS)]);
-    assert_eq!(machine.observed.links.len(), 2);
-    assert_eq!(
-        (machine.observed.rules.len(), machine.observed.routes.len()),
-        (0, 0)
-    );
+    for firewall in [Firewall::Unsupported, Firewall::Forbidden] {
+        let mut machine = Machine::new(vec![nic(2)]);
+        machine.observed.firewall = firewall;
+        machine.settle(&[segment("public", 100, None, &SUBNETS)]);
+        assert_eq!(machine.observed.links.len(), 2);
+        assert_eq!(
+            (machine.observed.rules.len(), machine.observed.routes.len()),
+            (0, 0)
+        );
+    }
 }
 
 #[test]

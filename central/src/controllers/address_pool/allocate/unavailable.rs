@@ -92,8 +92,8 @@ pub enum Unavailable {
     /// The same cannot be known.
     #[error(
         "allowedNamespaces of L2Network {} selects namespaces by their labels, and central \
-         cannot list Namespaces; give it get, list and watch on them, as the ClusterRole \
-         mooring-central of the chart does", pools.join(", ")
+         cannot list Namespaces; give it get, list and watch on them, as the \
+         chart's ClusterRole of central does", pools.join(", ")
     )]
     NamespacesNotListed {
         /// The pools that could have served it.

@@ -7,16 +7,19 @@ use mooring_test_support::wait::eventually;
 
 use crate::vlan::host::{LIMIT, cable, made, setting, sh};
 
+/// As the chart has them by default.
+const CAPABILITIES: &str = "+net_admin,+net_raw";
+
 /// Runs a command as the shipped container would: a read-only root and `/proc/sys`, the host's
-/// `/proc/sys/net` mounted elsewhere, no capabilities but NET_ADMIN and NET_RAW.
-fn confined(command: &str) -> tokio::process::Command {
+/// `/proc/sys/net` mounted elsewhere, no capabilities but these.
+fn confined(capabilities: &str, command: &str) -> tokio::process::Command {
     let script = format!(
         "mkdir -p /run/host/proc/sys/net
          mount --bind /proc/sys/net /run/host/proc/sys/net
          mount --bind /proc/sys /proc/sys
          mount -o remount,bind,ro /proc/sys
          mount -o remount,bind,ro /
-         exec setpriv --bounding-set=-all,+net_admin,+net_raw --inh-caps=-all --no-new-privs \
+         exec setpriv --bounding-set=-all,{capabilities} --inh-caps=-all --no-new-privs \
              {command}"
     );
     let mut unshare = tokio::process::Command::new("unshare");
@@ -38,7 +41,7 @@ fn the_shipped_container_can_make_and_take_away_all() {
              --proc-sys-net /run/host/proc/sys/net",
             tool.display()
         );
-        let mut keeping = confined(&run).spawn().unwrap();
+        let mut keeping = confined(CAPABILITIES, &run).spawn().unwrap();
         made(&["moor100"]).await;
         let is = |name: &'static str, value: &'static str| {
             eventually(name, LIMIT, async move || setting(name) == value)
@@ -49,7 +52,13 @@ fn the_shipped_container_can_make_and_take_away_all() {
         let table = async || sh("nft list ruleset").contains("192.168.100.0/24");
         eventually("the nftables table is there", LIMIT, table).await;
         keeping.kill().await.unwrap();
-        let cleaned = confined(&format!("{} --clean-up", node.display()));
+        let clean_up = format!("{} --clean-up", node.display());
+        // As with the chart's manageInterfaces: false.
+        let refused = confined("+net_raw", &clean_up).output().await.unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{told}");
+        assert!(told.contains("capability NET_ADMIN"), "{told}");
+        let cleaned = confined(CAPABILITIES, &clean_up);
         let mut cleaned = cleaned;
         let status = cleaned.status().await.unwrap();
         assert!(status.success(), "{status}");

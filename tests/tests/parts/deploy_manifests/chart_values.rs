@@ -1,0 +1,229 @@
+//! Each value of the chart that is about how the programs are run has an effect, and says nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+
+use serde_json::Value;
+
+use super::deployed::deploy;
+use super::helm::{objects, run, template, values};
+
+/// What a value is set to, as `--set-json` has it; the object that shows it, and where; and what is there then.
+struct Row {
+    set: String,
+    object: String,
+    pointer: String,
+    expected: Value,
+}
+
+/// The table of values.
+fn rows() -> Vec<Row> {
+    let table = include_str!("chart_values.md").lines();
+    let lines = table.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let mut rows = Vec::new();
+    for line in lines.skip(1) {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let [set, object, pointer, expected] = cells[..] else {
+            panic!("{line}");
+        };
+        let both = [
+            ("central", "Deployment/mooring-central"),
+            ("nodeDaemon", "DaemonSet/mooring-node"),
+        ];
+        let programs = match set.strip_prefix('*') {
+            Some(rest) => both
+                .map(|(value, object)| (format!("{value}{rest}"), object))
+                .to_vec(),
+            None => vec![(set.to_owned(), object)],
+        };
+        let pointer = match pointer.split_at(1) {
+            ("P", rest) => format!("/spec/template/spec{rest}"),
+            ("C", rest) => format!("/spec/template/spec/containers/0{rest}"),
+            _ => pointer.to_owned(),
+        };
+        rows.extend(programs.into_iter().map(|(set, object)| Row {
+            set,
+            object: object.to_owned(),
+            pointer: pointer.clone(),
+            expected:
+                serde_json::from_str(expected).unwrap_or_else(|error| panic!("{line}: {error}")),
+        }));
+    }
+    rows
+}
+
+/// What an object of some manifests has there; null where it, or the object, is not there.
+fn at(manifests: &str, object: &str, pointer: &str) -> Value {
+    let (kind, name) = object.split_once('/').unwrap();
+    let found = objects(manifests)
+        .into_iter()
+        .find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    let (path, last) = match pointer.strip_suffix("/LAST") {
+        Some(list) => (list, true),
+        None => (pointer, false),
+    };
+    let found = found.unwrap_or_default().pointer(path).cloned();
+    let found = found.unwrap_or_default();
+    match found.as_array().and_then(|list| list.last()) {
+        Some(item) if last => item.clone(),
+        _ => found,
+    }
+}
+
+#[test]
+fn each_value_has_an_effect() {
+    let (by_default, rows) = (&template(&[]), rows());
+    assert!(rows.len() > 80, "{}", rows.len());
+    // Rendering is waiting for another program, many times.
+    thread::scope(|scope| {
+        for some in rows.chunks(rows.len().div_ceil(4)) {
+            scope.spawn(move || some.iter().for_each(|row| assert_effect(by_default, row)));
+        }
+    });
+}
+
+fn assert_effect(by_default: &str, row: &Row) {
+    let Row {
+        set,
+        object,
+        pointer,
+        expected,
+    } = row;
+    let before = at(by_default, object, pointer);
+    assert_ne!(&before, expected, "{set} is the default: {object}{pointer}");
+    let after = at(&template(&["--set-json", set]), object, pointer);
+    assert_eq!(&after, expected, "{set}: {object}{pointer}");
+}
+
+#[test]
+fn a_daemon_that_changes_no_interfaces_gets_nothing_to_change_them_with() {
+    let rendered = template(&["--set", "nodeDaemon.manageInterfaces=false"]);
+    for word in ["NET_ADMIN\n", "proc-sys-net"] {
+        assert!(template(&[]).contains(word), "{word}");
+        assert!(!rendered.contains(word), "{word}");
+    }
+}
+
+/// By path, all values that a file sets: those that are described one by one.
+fn leaves(schema: &Value, values: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let path = format!("{path}/{key}");
+        let described = &schema["properties"][key];
+        let group = described["properties"].as_object();
+        if group.is_some_and(|keys| keys.values().any(|key| key.get("description").is_some())) {
+            leaves(described, value, &path, found);
+        } else {
+            found.insert(path, value.clone());
+        }
+    }
+}
+
+#[test]
+fn every_value_is_set_to_another_one_by_what_is_checked() {
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(path).unwrap();
+        serde_norway::from_str::<Value>(&text).unwrap()
+    };
+    let chart = deploy("chart/mooring");
+    let schema = read(chart.join("values.schema.json").to_str().unwrap());
+    let mut by_default = BTreeMap::new();
+    let values_file = chart.join("values.yaml");
+    leaves(
+        &schema,
+        &read(values_file.to_str().unwrap()),
+        "",
+        &mut by_default,
+    );
+    assert!(by_default.len() > 100, "{by_default:?}");
+    let mut changed = BTreeSet::new();
+    for file in ["everything", "phoenixnap", "unfenced"] {
+        let mut set = BTreeMap::new();
+        leaves(&schema, &read(&values(file)), "", &mut set);
+        let other = set
+            .into_iter()
+            .filter(|(path, value)| by_default[path] != *value);
+        changed.extend(other.map(|(path, _)| path));
+    }
+    let missing: Vec<_> = by_default
+        .keys()
+        .filter(|path| !changed.contains(*path))
+        .collect();
+    assert!(missing.is_empty(), "no file of ci/ sets {missing:?}");
+}
+
+#[test]
+fn unknown_values_are_refused_by_name() {
+    for (set, words) in [
+        ("centrl.replicas=1", "'centrl' not allowed"),
+        (
+            "central.replica=1",
+            "at '/central': additional properties 'replica' not allowed",
+        ),
+        (
+            "central.image.name=x",
+            "at '/central/image': additional properties 'name' not allowed",
+        ),
+        ("nodeDaemon.livenessProbe.period=1", "'period' not allowed"),
+        ("central.resources.request.cpu=1", "'request' not allowed"),
+        ("nodeDaemon.affinity.nodes=1", "'nodes' not allowed"),
+    ] {
+        let told = run("template", &["--set", set]).unwrap_err();
+        assert!(told.contains(words), "{set}: {told}");
+    }
+}
+
+#[test]
+fn the_notes_say_what_is_next() {
+    let notes = |set: &str| {
+        let told = run("install", &["--dry-run=client", "--set", set]).unwrap();
+        let (_, notes) = told.split_once("\nNOTES:\n").expect("notes");
+        notes.to_owned()
+    };
+    let without = notes("createNamespace=true,central.replicas=1");
+    let all = [
+        ("central.replicas=2", "need 2 Nodes"),
+        ("cloudProvider=none", "kind: L2Network"),
+        (
+            "cloudProvider=linode",
+            "WARNING: central has no credentials for linode",
+        ),
+        ("cloudProvider=linode", "--cloud-provider=external"),
+        (
+            "cloudProvider=linode",
+            "WARNING: central may get every Secret",
+        ),
+        (
+            "cloudProvider=cloudlycke",
+            "WARNING: there is no machines file",
+        ),
+        (
+            "cloudProvider=phoenixnap",
+            "WARNING: phoenixnap.loadBalancer is empty",
+        ),
+        (
+            "fullnameOverride=harbour",
+            "deployment/harbour-central daemonset/harbour-node",
+        ),
+        (
+            "nodeDaemon.fence=false",
+            "WARNING: nodeDaemon.fence is false",
+        ),
+        (
+            "nodeDaemon.manageInterfaces=false",
+            "no L2Network may have spec.vlan",
+        ),
+        ("rbac.create=false", "rbac.create is false"),
+        (
+            "createNamespace=false",
+            "pod-security.kubernetes.io/enforce=privileged",
+        ),
+    ];
+    for (set, words) in all {
+        let told = notes(set);
+        assert!(told.contains(words), "{set}: {told}");
+        assert!(
+            words == "kind: L2Network" || !without.contains(words),
+            "{words}: {without}"
+        );
+    }
+}
