@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::errors::with_causes;
 use futures::StreamExt;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
@@ -163,27 +162,23 @@ impl<V: Slim> Cache<V> {
         let mut listed = None;
         while let Some(event) = stream.next().await {
             match event {
-                Ok(watcher::Event::Init) => listed = Some(Vec::new()),
-                Ok(watcher::Event::InitApply(object)) => {
+                watcher::Event::Init => listed = Some(Vec::new()),
+                watcher::Event::InitApply(object) => {
                     let key = ObjectKey::of(&object);
                     if let Some(listed) = &mut listed {
                         listed.push(key.clone());
                     }
                     self.put(key, V::slim(object), &mut tell);
                 }
-                Ok(watcher::Event::InitDone) => {
+                watcher::Event::InitDone => {
                     self.keep_only(&listed.take().unwrap_or_default(), &mut tell);
                     self.synced.send_replace(true);
                 }
-                Ok(watcher::Event::Apply(object)) => {
+                watcher::Event::Apply(object) => {
                     self.put(ObjectKey::of(&object), V::slim(object), &mut tell);
                 }
-                Ok(watcher::Event::Delete(object)) => {
+                watcher::Event::Delete(object) => {
                     self.remove(ObjectKey::of(&object), &mut tell);
-                }
-                Err(error) => {
-                    let kind = <V::Object as Resource>::kind(&());
-                    tracing::warn!(%kind, error = with_causes(&error), "watch interrupted, will resume");
                 }
             }
         }

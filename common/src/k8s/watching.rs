@@ -2,13 +2,16 @@
 
 use std::fmt::Debug;
 
-use futures::{Stream, StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, future, stream};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-/// Follows one kind of object, with backoff after failures.
+use crate::errors::with_causes;
+
+/// Follows one kind of object, with backoff after failures. An interruption is logged once, however long
+/// it lasts.
 ///
 /// An interrupted watch goes on from the version that it has come to. That version may lie ahead of the
 /// API server that is reached then: a restored etcd counts from its backup, and says nothing until it
@@ -17,7 +20,7 @@ use serde::de::DeserializeOwned;
 pub fn watch<K>(
     api: Api<K>,
     config: watcher::Config,
-) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send
+) -> impl Stream<Item = watcher::Event<K>> + Send
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -33,4 +36,31 @@ where
         Some((event, (current, begin)))
     })
     .default_backoff()
+    .filter_map(told(K::kind(&()).into_owned()))
+}
+
+/// Tells what has come, and logs what has not.
+fn told<K>(
+    kind: String,
+) -> impl FnMut(watcher::Result<watcher::Event<K>>) -> future::Ready<Option<watcher::Event<K>>> {
+    let mut interrupted = false;
+    move |event| {
+        match &event {
+            // A list begins before the API server is asked for it.
+            Ok(watcher::Event::Init) => {}
+            Ok(_) => interrupted = false,
+            Err(error) if interrupted => {
+                tracing::debug!(kind, error = with_causes(error), "watch still interrupted");
+            }
+            Err(error) => {
+                interrupted = true;
+                tracing::warn!(
+                    kind,
+                    error = with_causes(error),
+                    "watch interrupted, will resume"
+                );
+            }
+        }
+        future::ready(event.ok())
+    }
 }

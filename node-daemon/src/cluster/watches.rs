@@ -15,7 +15,6 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use mooring_common::errors::with_causes;
 use mooring_common::k8s::{self, ObjectKey, Slim};
 use mooring_common::l2_network::L2Network;
 use mooring_common::maintenance::Maintenance;
@@ -309,32 +308,22 @@ async fn follow<K, V>(
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let kind = K::kind(&());
     let mut stream = k8s::watch(api, config).boxed();
     let mut listed = BTreeMap::new();
-    let mut interrupted = false;
     while let Some(event) = stream.next().await {
-        let failed = event.is_err();
         match event {
-            Ok(watcher::Event::Init) => listed = BTreeMap::new(),
-            Ok(watcher::Event::InitApply(object)) => {
+            watcher::Event::Init => listed = BTreeMap::new(),
+            watcher::Event::InitApply(object) => {
                 let key = key_of(&object);
                 listed.extend(read(object).map(|value| (key, Arc::new(value))));
             }
-            Ok(watcher::Event::InitDone) => tell(News::All(std::mem::take(&mut listed))),
-            Ok(watcher::Event::Apply(object)) => {
+            watcher::Event::InitDone => tell(News::All(std::mem::take(&mut listed))),
+            watcher::Event::Apply(object) => {
                 let key = key_of(&object);
                 tell(News::One(key, read(object).map(Arc::new)));
             }
-            Ok(watcher::Event::Delete(object)) => tell(News::One(key_of(&object), None)),
-            Err(error) if interrupted => {
-                tracing::debug!(%kind, error = with_causes(&error), "watch still interrupted");
-            }
-            Err(error) => {
-                tracing::warn!(%kind, error = with_causes(&error), "watch interrupted, will resume");
-            }
+            watcher::Event::Delete(object) => tell(News::One(key_of(&object), None)),
         }
-        interrupted = failed;
     }
 }
 

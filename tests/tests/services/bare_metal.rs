@@ -188,6 +188,18 @@ async fn another_load_balancer_that_gives_addresses_of_nodes_is_told() {
     namespace.patch_status("web", &of_nodes).await;
     namespace.told_with("web", reason, "10.1.2.3").await;
     namespace.served_with("web", &own).await;
+    // And again, but not at once: both would write without end.
+    namespace.patch_status("web", &of_nodes).await;
+    namespace.served_with("web", &own).await;
+    let log = cluster.audit().await;
+    let web = log.of("services").named("web").with_verb("patch");
+    let of_central = web.filter(|record| record.user.ends_with(":mooring-central"));
+    let of_central = of_central.filter(|record| record.subresource == "status");
+    let [.., first, second] = &of_central[..] else {
+        panic!("{}", of_central.summary());
+    };
+    let gap = second.received.duration_since(first.at);
+    assert!(gap >= SignedDuration::from_secs(4), "{gap:?}");
     // What is nobody's is left alone without a word.
     let foreign = json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113.7" }] } });
     namespace.create("foreign").await;

@@ -15,6 +15,7 @@ mod observe;
 mod patch;
 mod plan;
 mod request;
+mod restorations;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,7 @@ use crate::controllers::address_pool::{Allocations, Claim, Namespace};
 use crate::views::namespace_view::NamespaceView;
 use crate::views::service_view::ServiceView;
 use observe::{Allocated, Obstacle};
+use restorations::Restorations;
 
 /// How long to wait for the namespaces at the start, where an L2Network asks for their labels: without
 /// them, Services would be refused that are served a moment later.
@@ -51,6 +53,7 @@ pub(super) struct L2Services {
     changed: Box<dyn Fn() + Send + Sync>,
     /// Services that were refused an address: they are looked at again when one comes back.
     waiting: Mutex<HashSet<ObjectKey>>,
+    restorations: Restorations,
 }
 
 impl L2Services {
@@ -71,6 +74,7 @@ impl L2Services {
             context,
             changed: l2.changed,
             waiting: Mutex::default(),
+            restorations: Restorations::default(),
         }
     }
 

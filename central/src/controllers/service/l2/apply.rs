@@ -1,6 +1,7 @@
 //! Writes on a Service, and says so.
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use mooring_common::engine::{Outcome, Plan};
 use mooring_common::k8s::EventKind;
@@ -39,6 +40,16 @@ impl L2Services {
                         Ok(()) => return self.refuse(&service, obstacle).await,
                         Err(error) => Err(error),
                     }
+                }
+                Decision::Provide(plan) if plan::restores(&service, &plan) => {
+                    if let Some(delay) = self.restorations.wait(&service.key, Instant::now()) {
+                        return Outcome::RetryAfter(delay);
+                    }
+                    let provided = self.provide(&mut service, &plan).await;
+                    if provided.is_ok() {
+                        self.restorations.note(&service.key, Instant::now());
+                    }
+                    provided
                 }
                 Decision::Provide(plan) => self.provide(&mut service, &plan).await,
                 Decision::CleanUp(plan) => self.clean_up(&mut service, &plan).await,

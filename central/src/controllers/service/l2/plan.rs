@@ -104,6 +104,15 @@ pub(super) fn plan(service: &ServiceView, allocated: &Allocated) -> Decision {
     Decision::Provide(plan)
 }
 
+/// Whether somebody else has overwritten a status that we wrote, and these steps write it again.
+pub(super) fn restores(service: &ServiceView, plan: &Plan<ServiceStep>) -> bool {
+    let again = |step: &ServiceStep| match step {
+        ServiceStep::WriteStatus { held, .. } => recorded(service).as_ref() == Some(held),
+        _ => false,
+    };
+    !service.status.is_empty() && plan.steps().iter().any(again)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

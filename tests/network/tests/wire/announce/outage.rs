@@ -1,5 +1,6 @@
 //! While the API server is away, nothing moves that need not, and what must still does.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use mooring_test_netlab::netlab::in_netlab;
@@ -44,6 +45,8 @@ fn case_18_and_19_nothing_moves_while_the_api_server_is_away_but_a_crash_is_surv
         })
         .await;
 
+        it_is_told_once_by_each_watch(&cluster);
+
         // A change after the outage is heeded.
         cluster.central_is_back().await;
         let restored = cluster.netlab.now();
@@ -60,6 +63,29 @@ fn case_18_and_19_nothing_moves_while_the_api_server_is_away_but_a_crash_is_surv
         let refused = cluster.netlab.shipped.forbidden(&log.since(restored));
         assert!(refused.is_empty(), "{}", refused.summary());
     });
+}
+
+/// However long it lasts; and once more at its end, since an API server that does not know its own roles
+/// yet refuses to go on. A daemon has two watches of Nodes, and one of each other kind.
+fn it_is_told_once_by_each_watch(cluster: &AnnounceCluster) {
+    for (name, daemon) in &cluster.daemons {
+        let log = daemon.log();
+        let mut told = BTreeMap::<&str, usize>::new();
+        for line in log
+            .lines()
+            .filter(|line| line.contains("watch interrupted"))
+        {
+            let (_, kind) = line.split_once("kind=").expect("the kind is told");
+            let kind = kind.split_whitespace().next().unwrap_or_default();
+            *told.entry(kind).or_default() += 1;
+        }
+        assert!(told.contains_key("\"L2Network\""), "{name}: {told:?}");
+        let permitted = |kind| if kind == "\"Node\"" { 4 } else { 2 };
+        let often = told
+            .iter()
+            .filter(|(kind, told)| **told > permitted(**kind));
+        assert_eq!(often.count(), 0, "{name}: {told:?}");
+    }
 }
 
 /// The speaker's node crashes, and comes back with a daemon that has never seen the API server: it
