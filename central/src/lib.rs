@@ -1,7 +1,7 @@
 //! `mooring-central`: all that needs the cloud's word.
 //!
 //! ```text
-//!   run             the program put together: leader, endpoints, `mooring-central plan`, `mooring-central import`
+//!   run             the program put together: leader, endpoints; the commands `plan`, `import`, and those of `kubectl mooring`
 //!   providers       the clouds that the flags ask for, opened
 //!   controllers     Nodes, Services, L2Networks: each observes, plans and applies
 //!   flags           the command line

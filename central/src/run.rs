@@ -1,6 +1,7 @@
 //! Puts the program together, and takes it apart in the right order.
 
 pub mod import;
+pub mod inspect;
 mod manifest;
 pub mod plan_command;
 mod pod_networks;
@@ -35,7 +36,8 @@ use watched::{Follows, Watched};
 /// The whole program, from the name that it was started by and its arguments to the exit code: 0
 /// after SIGTERM, 1 after a failure or the loss of the leader's lease, 2 for a command line that
 /// cannot be read. With `plan` in front, it shows what it would do, and does not do it. With `import`, it shows
-/// what another implementation is configured to do, as L2Networks.
+/// what another implementation is configured to do, as L2Networks; with a command of `kubectl mooring`, what there is
+/// in the cluster.
 #[must_use]
 pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
     let env = |variable: &str| std::env::var(variable).ok();
@@ -45,6 +47,9 @@ pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
     }
     if arguments.first().is_some_and(|first| first == "import") {
         return import::main(arguments.split_off(1));
+    }
+    if let Some(ended) = inspect::of_central(&arguments) {
+        return ended;
     }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(
@@ -98,6 +103,7 @@ impl Program {
             kubeconfig: flags.kubeconfig.clone(),
             master: flags.master.clone(),
             user_agent: "cloud-controller-manager".to_owned(),
+            ..ClientOptions::default()
         })
         .await?;
         let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());

@@ -233,6 +233,12 @@ impl FlagTable {
     /// The text of `--help`.
     #[must_use]
     pub fn help(&self) -> String {
+        self.command().render_long_help().to_string()
+    }
+
+    /// The same for what writes helps and shell completions.
+    #[must_use]
+    pub fn command(&self) -> clap::Command {
         let mut command = clap::Command::new(self.program)
             .about(self.about)
             .version(env!("CARGO_PKG_VERSION"))
@@ -261,7 +267,7 @@ impl FlagTable {
         if !self.operand.is_empty() {
             command = command.arg(clap::Arg::new(self.operand).num_args(0..));
         }
-        command.render_long_help().to_string()
+        command
     }
 
     /// The reference page: a table of all flags, in Markdown.

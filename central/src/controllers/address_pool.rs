@@ -19,6 +19,7 @@ mod entries;
 mod leases;
 mod observe;
 mod plan;
+mod preview;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ use apply::Failure;
 use leases::Leases;
 use plan::Decisions;
 pub use plan::Verdict;
+pub use preview::preview;
 pub use summary::{Fact, Quorum, Summary};
 
 /// How often to look for entries of Nodes that are gone, if nothing else gives cause to look. It costs

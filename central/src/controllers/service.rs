@@ -31,6 +31,7 @@ pub use cloud::{
 };
 use failure::Failure;
 use l2::L2Services;
+pub use l2::{L2Snapshot, preview as preview_l2};
 pub use routing::{Routing, Server};
 use secret_api::Freshness;
 pub use secret_api::secrets as read_secrets;

@@ -1,11 +1,17 @@
 //! `mooring-central plan`: what would be done for Services, and what their users would notice of it.
 //!
+//! Of Services with addresses of L2Networks it prints which they would get, or why none.
 //! It reads the cluster and the cloud as the controller does, plans as the controller does, prints
 //! the plan, and changes nothing: neither in the cloud nor in the cluster.
 
 mod flags;
+mod l2;
 mod print;
 mod services;
+
+pub(super) use l2::l2_plans;
+pub(super) use print::{table as as_text, values as as_values};
+pub(super) use services::with_manifest;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -32,9 +38,10 @@ const NO_LOAD_BALANCERS: &str =
     "this provider has no load balancers; --cloud-provider names another one";
 
 /// What is planned for one Service.
-struct Planned {
-    service: Arc<ServiceView>,
-    plan: Result<PlanSummary, String>,
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) service: Arc<ServiceView>,
+    pub(super) plan: Result<PlanSummary, String>,
 }
 
 /// The whole command, from what stands behind `plan` to the exit code: 0 if every Service could be
@@ -54,7 +61,7 @@ pub fn main(env: ProcessEnv<'_>, arguments: Vec<String>) -> ExitCode {
 
 async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let mut opened = providers::open(&flags.common, &mut Registry::default()).await?;
-    if opened.load_balancers.is_empty() {
+    if opened.load_balancers.is_empty() && opened.networks.is_empty() {
         bail!("{NO_LOAD_BALANCERS}");
     }
     let client = connect(&flags).await?;
@@ -69,9 +76,19 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
     let follows_endpoints = flags.common.services.follows_endpoints && can_follow;
     let snapshot = Snapshot::take(client.clone(), follows_endpoints).await?;
     let chosen = services::choose(&flags, client.clone(), &snapshot, &routing).await?;
+    let of_l2 = |service: &Arc<ServiceView>| routing.server(service) == Some(Server::L2Networks);
+    let l2_plans = match chosen.iter().any(of_l2) {
+        true => l2::plans(&client, &snapshot, &chosen, &routing).await?,
+        false => Vec::new(),
+    };
     let take_over = &flags.common.services.take_over;
     let mut all = Vec::new();
     for service in chosen {
+        let mut plans = l2_plans.iter();
+        if let Some(planned) = plans.find(|planned| planned.service.key == service.key) {
+            all.push(planned.clone());
+            continue;
+        }
         let Some(load_balancers) = serving(&clouds, &routing, &service) else {
             continue;
         };
@@ -127,6 +144,7 @@ async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
         kubeconfig: flags.common.kubeconfig.clone(),
         master: flags.common.master.clone(),
         user_agent: "mooring-plan".to_owned(),
+        ..ClientOptions::default()
     };
     Ok(client(&options).await?)
 }

@@ -13,6 +13,8 @@ use crate::clear_text::is_exposed;
 pub struct ClientOptions {
     /// A kubeconfig file. Absent: `KUBECONFIG`, or the configuration that every Pod is given.
     pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig. Absent: its current one.
+    pub context: Option<String>,
     /// The API server's address, overriding the configuration's.
     pub master: Option<String>,
     /// How this program names itself in the audit log.
@@ -27,6 +29,14 @@ pub enum ClientError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
+        /// What is wrong with it.
+        source: kube::config::KubeconfigError,
+    },
+    /// The kubeconfig has no such context, or one that cannot be used.
+    #[error("cannot use the context {context:?}; kubectl config get-contexts lists them")]
+    Context {
+        /// The context.
+        context: String,
         /// What is wrong with it.
         source: kube::config::KubeconfigError,
     },
@@ -54,8 +64,11 @@ pub enum ClientError {
 /// [`ClientError`], naming what to correct.
 pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
     let mut config = match &options.kubeconfig {
-        Some(path) => from_file(path).await?,
-        None => Config::infer().await.map_err(ClientError::NotInCluster)?,
+        Some(path) => from_file(path, options.context.as_ref()).await?,
+        None => match &options.context {
+            Some(context) => of_context(context).await?,
+            None => Config::infer().await.map_err(ClientError::NotInCluster)?,
+        },
     };
     if let Some(master) = &options.master {
         config.cluster_url = master.parse().map_err(|source| ClientError::Master {
@@ -80,13 +93,30 @@ pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
     Client::try_from(config).map_err(ClientError::Client)
 }
 
-async fn from_file(path: &PathBuf) -> Result<Config, ClientError> {
+async fn of_context(context: &str) -> Result<Config, ClientError> {
+    let options = KubeConfigOptions {
+        context: Some(context.to_owned()),
+        ..KubeConfigOptions::default()
+    };
+    Config::from_kubeconfig(&options)
+        .await
+        .map_err(|source| ClientError::Context {
+            context: context.to_owned(),
+            source,
+        })
+}
+
+async fn from_file(path: &PathBuf, context: Option<&String>) -> Result<Config, ClientError> {
     let error = |source| ClientError::Kubeconfig {
         path: path.clone(),
         source,
     };
     let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let options = KubeConfigOptions {
+        context: context.cloned(),
+        ..KubeConfigOptions::default()
+    };
+    Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .map_err(error)
 }

@@ -18,6 +18,8 @@ pub enum Program {
     Central,
     /// The DaemonSet's program.
     Node,
+    /// The kubectl plugin.
+    Kubectl,
     /// The rig's own helper inside network namespaces.
     NetlabTool,
     /// A simulated cloud as a program of its own.
@@ -30,6 +32,7 @@ impl Program {
         match self {
             Self::Central => "mooring-central",
             Self::Node => "mooring-node",
+            Self::Kubectl => "kubectl-mooring",
             Self::NetlabTool => "netlab-tool",
             Self::CloudSim => "cloud-sim",
         }

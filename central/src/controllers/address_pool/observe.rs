@@ -29,8 +29,13 @@ pub(super) fn observe(networks: &Cache<NetworkView>, allocations: &Allocations) 
             network,
         })
         .collect();
-    observed.sort_by(|a, b| age(&a.network).cmp(&age(&b.network)));
+    oldest_first(&mut observed);
     observed
+}
+
+/// The order in which networks are looked at.
+pub(super) fn oldest_first(observed: &mut [Observed]) {
+    observed.sort_by(|a, b| age(&a.network).cmp(&age(&b.network)));
 }
 
 fn age(network: &NetworkView) -> (i64, bool, &str) {

@@ -14,6 +14,7 @@ mod apply;
 mod observe;
 mod patch;
 mod plan;
+mod preview;
 mod request;
 mod restorations;
 
@@ -34,6 +35,7 @@ use crate::controllers::address_pool::{Allocations, Claim, Namespace};
 use crate::views::namespace_view::NamespaceView;
 use crate::views::service_view::ServiceView;
 use observe::{Allocated, Obstacle};
+pub use preview::{L2Snapshot, preview};
 use restorations::Restorations;
 
 /// How long to wait for the namespaces at the start, where an L2Network asks for their labels: without
@@ -176,14 +178,9 @@ impl L2Services {
     }
 
     fn claim_of(&self, service: ServiceView) -> Claim {
-        Claim {
-            recorded: observe::recorded(&service).filter(|_| service.has_finalizer()),
-            namespace: self.namespace(&service.key),
-            terms: self.serves(&service).then(|| request::terms(&service)),
-            status: service.status,
-            labels: service.labels,
-            key: service.key,
-        }
+        let namespace = self.namespace(&service.key);
+        let serves = self.serves(&service);
+        claim_of(service, namespace, serves)
     }
 
     /// The Service is gone, or another serves it: what it holds goes to others.
@@ -217,5 +214,17 @@ impl L2Services {
         for key in waiting {
             self.queue.add(key);
         }
+    }
+}
+
+/// What is known of a Service at the start. `serves`: whether it is for L2Networks.
+fn claim_of(service: ServiceView, namespace: Namespace, serves: bool) -> Claim {
+    Claim {
+        recorded: observe::recorded(&service).filter(|_| service.has_finalizer()),
+        namespace,
+        terms: serves.then(|| request::terms(&service)),
+        status: service.status,
+        labels: service.labels,
+        key: service.key,
     }
 }

@@ -59,8 +59,8 @@ pub(super) fn table() -> FlagTable {
         LazyLock::new(|| OWN.iter().chain(TABLE.flags).copied().collect());
     FlagTable {
         program: "mooring-central plan",
-        about: "Prints what would be done in the cloud for Services of type LoadBalancer, step by \
-                step, with what their users would notice: none, brief (a few connection attempts \
+        about: "Prints what would be done for Services of type LoadBalancer, in the cloud or with \
+                addresses of L2Networks, step by step, with what their users would notice: none, brief (a few connection attempts \
                 may fail), considerable (connections break) or major (the service is gone, or \
                 changes its address). Changes nothing. Name Services as NAMESPACE/NAME (or NAME, \
                 in the namespace default), or give -f or --all.",

@@ -16,7 +16,7 @@ use crate::cloud_provider::load_balancers::{Notice, PlanSummary, PlannedStep};
 ///   put up listener tcp/80 before …       none
 ///   note: …
 /// ```
-pub(super) fn table(all: &[Planned]) -> String {
+pub(in crate::run) fn table(all: &[Planned]) -> String {
     let blocks: Vec<String> = all.iter().map(block).collect();
     blocks.join("\n")
 }
@@ -62,8 +62,12 @@ fn notes(notices: &[Notice]) -> String {
 /// # Errors
 /// If it cannot be written as JSON.
 pub(super) fn json(all: &[Planned]) -> serde_json::Result<String> {
-    let objects: Vec<Value> = all.iter().map(object).collect();
-    serde_json::to_string_pretty(&objects)
+    serde_json::to_string_pretty(&values(all))
+}
+
+/// The same, for whatever form.
+pub(in crate::run) fn values(all: &[Planned]) -> Vec<Value> {
+    all.iter().map(object).collect()
 }
 
 fn object(planned: &Planned) -> Value {

@@ -119,8 +119,32 @@ pub(super) async fn choose(
 }
 
 fn is_planned_for(service: &ServiceView, routing: &Routing) -> bool {
-    let is_served = matches!(routing.server(service), Some(Server::Cloud(_)));
-    is_served && (routing.wanted_of(service).is_some() || service.has_finalizer())
+    let is_served = match routing.server(service) {
+        Some(Server::Cloud(_)) => routing.wanted_of(service).is_some(),
+        Some(Server::L2Networks) => service.wants_load_balancer(),
+        None => return false,
+    };
+    is_served || service.has_finalizer()
+}
+
+/// Puts the Services of a manifest, as they would be, among those of the cluster, and gives their keys.
+///
+/// # Errors
+/// If it cannot be read, holds no Service, or the API server does not take one.
+pub(in crate::run) async fn with_manifest(
+    client: &Client,
+    path: &Path,
+    services: &mut Vec<Arc<ServiceView>>,
+) -> anyhow::Result<Vec<ObjectKey>> {
+    let mut keys = Vec::new();
+    for manifest in read(path)? {
+        let applied = as_applied(client.clone(), manifest).await?;
+        keys.push(applied.key.clone());
+        services.retain(|service| service.key != applied.key);
+        services.push(Arc::new(applied));
+    }
+    ensure!(!keys.is_empty(), "{} holds no Service", path.display());
+    Ok(keys)
 }
 
 /// The Services of a manifest, others left out.

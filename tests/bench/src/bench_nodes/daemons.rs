@@ -138,6 +138,7 @@ pub(super) async fn run_task(node: String, kubeconfig: PathBuf, metadata: String
         kubeconfig: Some(kubeconfig),
         master: None,
         user_agent: "mooring-node".to_owned(),
+        ..ClientOptions::default()
     })
     .await?;
     let events = |component| Events::new(client.clone(), component, &node);

@@ -1,0 +1,520 @@
+//! Each cause, on a snapshot that is well but for that.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::run::inspect::drain_check::drain_check;
+use crate::run::inspect::setup::Setup;
+use crate::run::inspect::snapshot::Objects;
+use mooring_common::k8s::ObjectKey;
+
+const NOW: &str = "2026-11-25T22:00:00Z";
+const ADDRESS: &str = "192.0.2.10";
+
+/// The objects of a cluster in which all is well: two nodes on the segment `lan`, one of which speaks for the address
+/// of the Service `shop/web`.
+struct Cluster {
+    flags: Vec<&'static str>,
+    lease: Option<Value>,
+    nodes: Vec<Value>,
+    service: Value,
+    network: Value,
+    endpoints: Vec<&'static str>,
+    events: Vec<Value>,
+    central_ready: bool,
+    policies: Vec<&'static str>,
+}
+
+fn node(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": name, "creationTimestamp": "2026-11-01T00:00:00Z", "labels": {}, "annotations": {}},
+        "spec": {"providerID": format!("cloudlycke://{name}")},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+fn entry(name: &str, addresses: &[&str]) -> Value {
+    let spoken = |address: &&str| json!({"address": address, "since": "2026-11-25T21:00:00.000000Z", "reason": "Unclaimed"});
+    let addresses: Vec<Value> = addresses.iter().map(spoken).collect();
+    json!({"name": name, "ready": true, "reason": "Ready", "mac": "02:00:00:00:00:01", "addresses": addresses})
+}
+
+fn condition(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": "so it is", "lastTransitionTime": NOW})
+}
+
+fn event(kind: &str, name: &str, reason: &str, note: &str) -> Value {
+    json!({
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": kind, "name": name, "namespace": if kind == "Service" { "shop" } else { "" }},
+        "type": "Warning", "reason": reason, "message": note, "lastTimestamp": "2026-11-25T21:59:00Z",
+    })
+}
+
+fn pod(name: &str, container: &str, node: &str, ready: bool) -> Value {
+    let ready = if ready { "True" } else { "False" };
+    json!({
+        "metadata": {"name": name, "namespace": "mooring-system"},
+        "spec": {"nodeName": node, "containers": [{"name": container, "image": "example.com/x:1"}]},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "message": "CrashLoopBackOff"}]},
+    })
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+impl Cluster {
+    fn well() -> Self {
+        Self {
+            flags: vec!["--cloud-provider=cloudlycke"],
+            lease: Some(json!({
+                "metadata": {"name": "cloud-controller-manager"},
+                "spec": {"holderIdentity": "central-1_x", "leaseDurationSeconds": 15, "renewTime": "2026-11-25T21:59:55.000000Z"},
+            })),
+            nodes: vec![node("n1"), node("n2")],
+            service: json!({
+                "metadata": {
+                    "name": "web", "namespace": "shop", "uid": "u",
+                    "finalizers": ["service.kubernetes.io/load-balancer-cleanup"],
+                    "annotations": {"mooring.dev/allocated-l2-network": "lan", "mooring.dev/allocated-addresses": ADDRESS},
+                },
+                "spec": {"type": "LoadBalancer", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]},
+                "status": {"loadBalancer": {"ingress": [{"ip": ADDRESS}]}},
+            }),
+            network: json!({
+                "apiVersion": "mooring.dev/v1alpha1", "kind": "L2Network",
+                "metadata": {"name": "lan"},
+                "spec": {"subnets": [{"cidr": "192.0.2.0/24"}], "ranges": ["192.0.2.10-192.0.2.11"]},
+                "status": {
+                    "conditions": [condition("Ready", "True", "Ready"), condition("Quorum", "True", "QuorumHeld"), condition("HeartbeatsSigned", "True", "Signed")],
+                    "voters": {"generation": 1, "nodes": ["n1", "n2", "n3"]},
+                    "nodes": [entry("n1", &[ADDRESS]), entry("n2", &[]), json!({"name": "n3", "ready": false, "reason": "Witness", "witness": true})],
+                },
+            }),
+            endpoints: vec!["n1", "n2"],
+            events: Vec::new(),
+            central_ready: true,
+            policies: vec![
+                "mooring-node-own-node",
+                "mooring-node-own-lease",
+                "mooring-node-own-segment-entry",
+            ],
+        }
+    }
+
+    /// All is well, but that nobody has given the Service an address.
+    fn unserved() -> Self {
+        let mut cluster = Self::well();
+        cluster.service["metadata"]["annotations"] = json!({});
+        cluster.service["metadata"]["finalizers"] = json!([]);
+        cluster.service["status"] = json!({});
+        cluster
+    }
+
+    /// All is well, but that nobody speaks.
+    fn silent() -> Self {
+        let mut cluster = Self::well();
+        cluster.network["status"]["nodes"][0]["addresses"] = json!([]);
+        cluster
+    }
+
+    fn snapshot(self) -> Snapshot {
+        let deployment = json!({
+            "metadata": {"name": "mooring-central"},
+            "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "mooring-central", "args": self.flags}]}}},
+        });
+        let daemon_set = json!({
+            "metadata": {"name": "mooring-node"},
+            "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "mooring-node"}]}}},
+            "status": {"numberReady": 2, "desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberMisscheduled": 0},
+        });
+        let endpoints: Vec<Value> = self
+            .endpoints
+            .iter()
+            .map(|node| json!({"addresses": ["10.0.0.1"], "nodeName": node, "conditions": {"ready": true}}))
+            .collect();
+        let slice = json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "endpoints": endpoints,
+        });
+        let of_kind = |kind: &str| -> Value {
+            let all = self.events.iter();
+            all.filter(|event| event["involvedObject"]["kind"] == kind)
+                .cloned()
+                .collect()
+        };
+        let deployments = read(json!([deployment]));
+        let setup = Setup::read(Some(&deployments));
+        let objects = Objects {
+            nodes: Some(read(json!(self.nodes))),
+            services: Some(read(json!([self.service]))),
+            networks: Some(read(json!([self.network]))),
+            slices: Some(read(json!([slice]))),
+            node_events: Some(read(of_kind("Node"))),
+            network_events: Some(read(of_kind("L2Network"))),
+            service_events: Some(read(of_kind("Service"))),
+            namespaces: Some(Vec::new()),
+            pods: Some(read(json!([
+                pod("central-1", "mooring-central", "n1", self.central_ready),
+                pod("node-1", "mooring-node", "n1", true),
+                pod("node-2", "mooring-node", "n2", true),
+            ]))),
+            deployments: Some(deployments),
+            daemon_sets: Some(read(json!([daemon_set]))),
+            leases: Some(Vec::new()),
+            leader_leases: Some(read(json!(Vec::from_iter(self.lease)))),
+            policies: Some(self.policies.iter().map(ToString::to_string).collect()),
+        };
+        Snapshot::new(
+            NOW.parse().unwrap(),
+            "mooring-system",
+            setup,
+            objects,
+            Vec::new(),
+        )
+    }
+
+    /// The one finding that is an error.
+    fn only_error(self, target: &Target) -> Finding {
+        let findings = examine(&self.snapshot(), target, Vec::new()).unwrap();
+        let mut errors = findings
+            .into_iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        let first = errors.next().expect("an error");
+        assert_eq!(errors.next(), None, "beside {first:?}");
+        assert!(!first.remedy.is_empty(), "{first:?}");
+        first
+    }
+}
+
+fn web() -> Target {
+    Target::Service(ObjectKey::new("shop", "web"))
+}
+
+fn n2() -> Target {
+    Target::Node("n2".to_owned())
+}
+
+#[test]
+fn finds_nothing_where_all_is_well() {
+    let snapshot = Cluster::well().snapshot();
+    for target in [
+        Target::All,
+        n2(),
+        web(),
+        Target::Address(ADDRESS.parse().unwrap()),
+    ] {
+        let findings = examine(&snapshot, &target, Vec::new()).unwrap();
+        let wrong: Vec<_> = findings
+            .iter()
+            .filter(|one| one.severity != Severity::Ok)
+            .collect();
+        assert!(
+            wrong.is_empty() && !findings.is_empty(),
+            "{target:?}: {wrong:#?}"
+        );
+    }
+    let findings = drain_check(&snapshot, "n1").unwrap();
+    let wrong: Vec<_> = findings
+        .iter()
+        .filter(|one| one.severity == Severity::Error)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let goes = findings
+        .iter()
+        .find(|one| one.check == "HandedOver")
+        .unwrap();
+    assert!(goes.message.ends_with("goes to n2"), "{goes:?}");
+}
+
+#[test]
+fn finds_why_central_does_not_work() {
+    for (lease, check) in [
+        (None, "NoLeader"),
+        (
+            Some(
+                json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "", "leaseDurationSeconds": 15, "renewTime": "2026-11-25T21:59:55.000000Z"}}),
+            ),
+            "NoLeader",
+        ),
+        (
+            Some(
+                json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "central-1_x", "leaseDurationSeconds": 15, "renewTime": "2026-11-25T21:59:40.000000Z"}}),
+            ),
+            "StaleLease",
+        ),
+    ] {
+        let cluster = Cluster {
+            lease,
+            ..Cluster::well()
+        };
+        assert_eq!(cluster.only_error(&n2()).check, check);
+    }
+    let cluster = Cluster {
+        central_ready: false,
+        ..Cluster::well()
+    };
+    let found = cluster.only_error(&Target::All);
+    assert_eq!(found.check, "CentralNotRunning");
+    assert!(found.evidence[0].contains("CrashLoopBackOff"), "{found:?}");
+    let cluster = Cluster {
+        policies: vec!["mooring-node-own-node"],
+        ..Cluster::well()
+    };
+    let found = cluster.only_error(&Target::All);
+    assert!(
+        found.check == "FenceMissing" && found.message.contains("own-lease"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn finds_foreign_leader() {
+    let mut cluster = Cluster::well();
+    cluster.lease.as_mut().unwrap()["spec"]["holderIdentity"] = json!("old-ccm_y");
+    let findings = examine(&cluster.snapshot(), &n2(), Vec::new()).unwrap();
+    assert_eq!(findings[0].check, "ForeignLeader", "{findings:#?}");
+}
+
+#[test]
+fn finds_why_node_is_tainted() {
+    let tainted = || {
+        let mut cluster = Cluster::well();
+        cluster.nodes[1]["spec"]["taints"] = json!([{"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}]);
+        cluster
+    };
+    let found = tainted().only_error(&n2());
+    assert_eq!(found.check, "NotInitialized");
+    for (reason, _, _) in [
+        ("InitializationRefused", "", ""),
+        ("AmbiguousInstance", "", ""),
+        ("UnknownProviderIDPrefix", "", ""),
+        ("DuplicateProviderID", "", ""),
+        ("FenceMissing", "", ""),
+    ] {
+        let mut cluster = tainted();
+        cluster
+            .events
+            .push(event("Node", "n2", reason, "this is why"));
+        let found = cluster.only_error(&n2());
+        assert_eq!(found.check, reason);
+        assert!(found.evidence[0].contains("this is why"), "{found:?}");
+    }
+    let cluster = Cluster {
+        flags: vec!["--cloud-provider=none"],
+        ..tainted()
+    };
+    assert_eq!(cluster.only_error(&n2()).check, "NoCloud");
+    let mut cluster = tainted();
+    cluster.nodes[1]["spec"]["providerID"] = json!("other://n2");
+    let found = cluster.only_error(&n2());
+    assert_eq!(found.check, "UnknownProviderIDPrefix");
+    assert!(found.evidence[0].contains("other://"), "{found:?}");
+    let mut cluster = tainted();
+    cluster.nodes[1]["metadata"]["creationTimestamp"] = json!("2026-11-25T21:59:30Z");
+    let findings = examine(&cluster.snapshot(), &n2(), Vec::new()).unwrap();
+    assert!(
+        findings.iter().any(|one| one.check == "Waiting"),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn finds_what_keeps_node_from_its_work() {
+    let change = |pointer: &str, value: Value| {
+        let mut cluster = Cluster::well();
+        *cluster.nodes[1].pointer_mut(pointer).unwrap() = value;
+        let findings = examine(&cluster.snapshot(), &n2(), Vec::new()).unwrap();
+        findings
+            .into_iter()
+            .map(|one| one.check)
+            .collect::<Vec<_>>()
+    };
+    let label = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
+    assert_eq!(change("/metadata/labels", label), ["Excluded"]);
+    let annotation = json!({"mooring.dev/maintenance": "until=2h"});
+    assert_eq!(change("/metadata/annotations", annotation), ["Maintenance"]);
+    let same = change("/spec/providerID", json!("cloudlycke://n1"));
+    assert_eq!(same, ["DuplicateProviderID"]);
+    assert_eq!(change("/spec", json!({})), ["NeverTainted"]);
+    assert_eq!(change("/status", json!({})), ["NotReady"]);
+    let mut cluster = Cluster::well();
+    cluster.network["status"]["nodes"][1] = json!({"name": "n2", "ready": false, "reason": "NoInterface", "message": "eth9 is not there"});
+    let found = cluster.only_error(&n2());
+    assert!(
+        found.check == "CannotSpeak" && found.evidence[0].contains("eth9"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn finds_why_service_has_no_address() {
+    let found = Cluster::unserved().only_error(&web());
+    assert_eq!(found.check, "NotServed");
+    assert!(
+        found.evidence[0].contains("give it 192.0.2.10 of lan"),
+        "{found:?}"
+    );
+    let request = |annotation: &str, value: &str| {
+        let mut cluster = Cluster::unserved();
+        cluster.service["metadata"]["annotations"] = json!({annotation: value});
+        let found = cluster.only_error(&web());
+        assert_eq!(found.check, "NoAddress");
+        found.remedy
+    };
+    for (annotation, value, words) in [
+        (
+            "mooring.dev/l2-network",
+            "wan",
+            "there is no L2Network \"wan\"",
+        ),
+        (
+            "mooring.dev/address-pool",
+            "gold",
+            "there is no pool \"gold\"",
+        ),
+        ("mooring.dev/load-balancer-ips", "192.0.2.99", "in no range"),
+        ("mooring.dev/load-balancer-ips", "web", "is no IP address"),
+    ] {
+        let told = request(annotation, value);
+        assert!(told.contains(words), "{told}");
+    }
+    let mut cluster = Cluster::unserved();
+    cluster.network["spec"]["ranges"] = json!(["192.0.2.10-192.0.2.10"]);
+    cluster.nodes[0]["status"]["addresses"] = json!([{"type": "InternalIP", "address": ADDRESS}]);
+    let found = cluster.only_error(&web());
+    assert!(found.remedy.contains("no free IPv4 address"), "{found:?}");
+    let mut cluster = Cluster::unserved();
+    cluster.service["spec"]["loadBalancerClass"] = json!("mooring.dev/unknown");
+    assert_eq!(cluster.only_error(&web()).check, "UnknownClass");
+    let mut cluster = Cluster::unserved();
+    cluster.service["spec"]["loadBalancerClass"] = json!("example.com/other");
+    let findings = examine(&cluster.snapshot(), &web(), Vec::new()).unwrap();
+    assert_eq!(findings[0].check, "AnothersClass");
+}
+
+#[test]
+fn finds_why_nobody_speaks() {
+    let found = Cluster::silent().only_error(&web());
+    assert_eq!(found.check, "NoSpeaker");
+    let cluster = Cluster {
+        endpoints: Vec::new(),
+        ..Cluster::silent()
+    };
+    assert_eq!(cluster.only_error(&web()).check, "NoEndpoint");
+    let mut cluster = Cluster {
+        endpoints: vec!["n9"],
+        ..Cluster::silent()
+    };
+    cluster.service["spec"]["externalTrafficPolicy"] = json!("Local");
+    let found = cluster.only_error(&web());
+    assert!(
+        found.check == "EndpointElsewhere" && found.evidence[0].contains("n9"),
+        "{found:?}"
+    );
+    let mut cluster = Cluster::silent();
+    cluster.network["status"]["nodes"] = json!([]);
+    assert_eq!(cluster.only_error(&web()).check, "NoDaemons");
+    let mut cluster = Cluster::silent();
+    cluster.network["status"]["nodes"] = json!([]);
+    cluster.network["spec"]["nodeSelector"] = json!({"matchLabels": {"rack": "r1"}});
+    assert_eq!(cluster.only_error(&web()).check, "NoNodes");
+
+    let of_nodes = |ready: bool, reason: &str, notice: &str| {
+        let mut cluster = Cluster::silent();
+        for name in [0, 1] {
+            let node = &mut cluster.network["status"]["nodes"][name];
+            node["ready"] = json!(ready);
+            node["reason"] = json!(reason);
+            node["message"] = json!("so it says");
+            node["notices"] = match notice {
+                "" => json!([]),
+                notice => json!([notice]),
+            };
+        }
+        cluster
+    };
+    let found = of_nodes(false, "NoInterface", "").only_error(&web());
+    assert!(
+        found.check == "NoNodeReady" && found.evidence.len() == 2,
+        "{found:?}"
+    );
+    let mut cluster = of_nodes(false, "Draining", "");
+    for node in &mut cluster.nodes {
+        node["metadata"]["labels"] =
+            json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
+    }
+    assert_eq!(cluster.only_error(&web()).check, "Excluded");
+    let errors = |cluster: Cluster| -> Vec<&'static str> {
+        let findings = examine(&cluster.snapshot(), &web(), Vec::new()).unwrap();
+        let errors = findings
+            .iter()
+            .filter(|one| one.severity == Severity::Error);
+        errors.map(|one| one.check).collect()
+    };
+    let cluster = of_nodes(true, "Ready", "ServiceProxyUnhealthy");
+    assert_eq!(
+        errors(cluster),
+        ["ServiceProxyUnhealthy", "ServiceProxyUnhealthy"]
+    );
+    let mut cluster = of_nodes(true, "Ready", "AddressConflict");
+    cluster.events.push(event(
+        "Service",
+        "web",
+        "AddressConflict",
+        "02:00:00:00:09:09 answers",
+    ));
+    assert_eq!(errors(cluster), ["AddressConflict", "AddressConflict"]);
+    let mut cluster = Cluster::silent();
+    cluster.network["status"]["conditions"][1] = condition("Quorum", "False", "QuorumLost");
+    assert_eq!(errors(cluster), ["NoQuorum", "NoQuorum"]);
+    let mut cluster = Cluster::silent();
+    cluster.events.push(event(
+        "Service",
+        "web",
+        "AddressRefused",
+        "it is the router",
+    ));
+    assert_eq!(errors(cluster), ["AddressRefused"]);
+}
+
+#[test]
+fn finds_address_that_nobody_has() {
+    let target = |text: &str| Target::Address(text.parse().unwrap());
+    assert_eq!(
+        Cluster::well().only_error(&target("192.0.2.11")).check,
+        "NoService"
+    );
+    assert_eq!(
+        Cluster::well().only_error(&target("198.51.100.1")).check,
+        "UnknownAddress"
+    );
+}
+
+#[test]
+fn drain_check_finds_what_would_be_interrupted() {
+    let errors = |cluster: Cluster| -> Vec<&'static str> {
+        let findings = drain_check(&cluster.snapshot(), "n1").unwrap();
+        let errors = findings
+            .iter()
+            .filter(|one| one.severity == Severity::Error);
+        errors.map(|one| one.check).collect()
+    };
+    assert!(errors(Cluster::well()).is_empty());
+    let mut cluster = Cluster::well();
+    cluster.network["status"]["nodes"][1]["ready"] = json!(false);
+    assert_eq!(errors(cluster), ["FallsSilent", "LosesQuorum"]);
+    let mut cluster = Cluster {
+        endpoints: vec!["n1"],
+        ..Cluster::well()
+    };
+    cluster.service["spec"]["externalTrafficPolicy"] = json!("Local");
+    assert_eq!(errors(cluster), ["FallsSilent", "OnlyEndpoints"]);
+    let mut cluster = Cluster::well();
+    cluster.network["status"]["voters"]["nodes"] = json!(["n1"]);
+    cluster.network["status"]["nodes"] = json!([entry("n1", &[])]);
+    assert_eq!(errors(cluster), ["OnlyVoter"]);
+    assert!(drain_check(&Cluster::well().snapshot(), "n9").is_err());
+}
