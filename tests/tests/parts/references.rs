@@ -47,6 +47,14 @@ fn flags_of_the_import() {
 }
 
 #[test]
+fn commands_of_the_kubectl_plugin() {
+    check(
+        "kubectl-mooring.md",
+        &mooring_central::run::inspect::reference(),
+    );
+}
+
+#[test]
 fn flags_of_the_node_daemon() {
     check(
         "flags-mooring-node.md",

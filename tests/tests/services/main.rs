@@ -2,6 +2,7 @@
 
 mod bare_metal;
 mod cloudscale_services;
+mod kubectl_mooring;
 mod l2_networks;
 mod l2_services;
 mod leadership;

@@ -7,6 +7,7 @@ use super::*;
 use crate::run::inspect::drain_check::drain_check;
 use crate::run::inspect::setup::Setup;
 use crate::run::inspect::snapshot::Objects;
+use k8s_openapi::api::apps::v1::Deployment;
 use mooring_common::k8s::ObjectKey;
 
 const NOW: &str = "2026-11-25T22:00:00Z";
@@ -145,7 +146,7 @@ impl Cluster {
                 .cloned()
                 .collect()
         };
-        let deployments = read(json!([deployment]));
+        let deployments: Vec<Deployment> = read(json!([deployment]));
         let setup = Setup::read(Some(&deployments));
         let objects = Objects {
             nodes: Some(read(json!(self.nodes))),
