@@ -17,7 +17,9 @@ use crate::clouds::CLOUDS;
 pub static TABLE: LazyLock<FlagTable> = LazyLock::new(|| FlagTable {
     program: "mooring-central",
     about: "Mooring's cloud controller manager: looks after load balancers, service addresses and \
-            the life of Nodes. It runs as a Deployment; one replica leads, the others stand by.",
+            the life of Nodes. It runs as a Deployment; one replica leads, the others stand by. \
+            With plan, import, status, doctor, drain-check, support-bundle or completion in front it is a \
+            command, which has a --help of its own.",
     flags: &FLAGS,
     operand: "",
 });

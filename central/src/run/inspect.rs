@@ -2,7 +2,7 @@
 //! `kubectl mooring`, which `mooring-central` has too.
 //!
 //! ```text
-//!   flags ───► connection to the cluster
+//!   commands, flags ─► connection to the cluster
 //!   observe ─► Snapshot: one read; what may not be read is a MissingRight     snapshot, rights
 //!                 │
 //!                 ├─► status           rows                                  } pure
@@ -15,6 +15,7 @@
 //!
 //! No Secret is ever read, and the cloud is not asked.
 
+mod commands;
 mod completion;
 mod doctor;
 mod drain_check;
@@ -40,9 +41,10 @@ use mooring_common::program::{self, Threads};
 use mooring_common::telemetry::LogFormat;
 use serde::Serialize;
 
+pub use commands::reference;
+use commands::{Command, Program, command_named};
 use finding::{Finding, Report};
-pub use flags::reference;
-use flags::{Command, InspectFlags, Output, Program, command_named};
+use flags::{InspectFlags, Output};
 use print::{Style, text_of};
 use snapshot::Snapshot;
 
@@ -58,12 +60,12 @@ pub fn plugin(program: &str, mut arguments: Vec<String>) -> ExitCode {
     }
     let first = arguments.first().cloned().unwrap_or_default();
     match first.as_str() {
-        "" | "-h" | "--help" | "help" => print_text(&flags::overview()),
-        "--version" | "version" => print_text(&flags::version()),
+        "" | "-h" | "--help" | "help" => print_text(&commands::overview()),
+        "--version" | "version" => print_text(&commands::version()),
         name => match command_named(name) {
             Some(command) => run(Program::Plugin, command, arguments.split_off(1)),
             None => {
-                let told = flags::unknown(name);
+                let told = commands::unknown(name);
                 let _ = writeln!(std::io::stderr(), "{told}");
                 ExitCode::from(2)
             }

@@ -6,7 +6,7 @@ use clap_complete::{Shell, generate};
 use mooring_common::program::{self, Threads};
 use mooring_common::telemetry::LogFormat;
 
-use super::flags::{COMMANDS, Command, Program, command_named};
+use super::commands::{COMMANDS, Command, Program, command_named};
 
 /// The name by which kubectl asks what completes `kubectl mooring`.
 const FOR_KUBECTL: &str = "kubectl_complete-mooring";
@@ -65,8 +65,7 @@ fn script_named(name: &str) -> Option<Script> {
 
 fn text(program: Program, script: Script) -> String {
     let Script::Shell(shell) = script else {
-        return format!("#!/bin/sh\nexec -a {FOR_KUBECTL} kubectl-mooring \"$@\"\n")
-            .replace("#!/bin/sh", "#!/usr/bin/env bash");
+        return format!("#!/usr/bin/env bash\nexec -a {FOR_KUBECTL} kubectl-mooring \"$@\"\n");
     };
     let name = match program {
         Program::Plugin => "kubectl-mooring",

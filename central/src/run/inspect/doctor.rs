@@ -16,6 +16,7 @@ mod networks;
 mod nodes;
 mod reach;
 mod services;
+mod silence;
 #[cfg(test)]
 mod tests;
 
