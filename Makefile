@@ -207,7 +207,7 @@ docs: ## The documentation of the code builds without a warning
 # The crate of the tests stands on all others: alone it is what `make programs` builds.
 .PHONY: check-crates
 check-crates: ## Each crate builds by itself, without what others switch on
-	@for crate in mooring-common mooring-node mooring-central; do \
+	@for crate in mooring-common mooring-node mooring-central kubectl-mooring; do \
 		echo "== $$crate"; cargo check --locked --package $$crate; done
 
 .PHONY: manifests

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use mooring_test_cluster::cluster::Cluster;
-use mooring_test_cluster::objects::{NodeBuilder, apply_manifests};
+use mooring_test_cluster::objects::{NodeBuilder, apply_manifests, kubectl};
 
 use super::run::{VIEWER, mooring, viewer};
 
@@ -24,6 +24,7 @@ metadata:
   labels: {app.kubernetes.io/part-of: mooring}
   annotations: {example.com/api-token: TOKEN}
 spec:
+  serviceAccountName: mooring-central
   containers:
     - name: mooring-central
       image: example.com/mooring-central:1
@@ -89,5 +90,9 @@ async fn km_09_a_bundle_has_what_helps_and_no_credential() {
         said.code == Some(1) && said.complaint.contains("not there yet"),
         "{said:?}"
     );
+    let manifest = manifest.display().to_string();
+    kubectl(&cluster, &["delete", "--wait=false", "-f", &manifest])
+        .await
+        .unwrap();
     cluster.finish().await;
 }

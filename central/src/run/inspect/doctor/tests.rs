@@ -519,3 +519,35 @@ fn drain_check_finds_what_would_be_interrupted() {
     assert_eq!(errors(cluster), ["OnlyVoter"]);
     assert!(drain_check(&Cluster::well().snapshot(), "n9").is_err());
 }
+
+/// Headings as addresses of a page have them.
+fn slug(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -".contains(*c));
+    kept.collect::<String>().replace(' ', "-")
+}
+
+#[test]
+fn pages_and_their_headings_are_there() {
+    let sources = [
+        include_str!("../doctor.rs"),
+        include_str!("nodes.rs"),
+        include_str!("../drain_check.rs"),
+    ];
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seen = 0;
+    for page in sources.iter().flat_map(|source| source.split('"')) {
+        if !page.starts_with("docs/") {
+            continue;
+        }
+        let (file, anchor) = page.split_once('#').unwrap_or((page, ""));
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let mut headings = text.lines().filter(|line| line.starts_with('#'));
+        let is_there = anchor.is_empty() || headings.any(|heading| slug(heading) == anchor);
+        assert!(is_there, "{page}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+}
