@@ -14,7 +14,7 @@ const MANIFEST: &str = r#"
 apiVersion: v1
 kind: Secret
 metadata: {name: cloud, namespace: mooring-system}
-stringData: {token: TOKEN}
+stringData: {token: $CREDENTIAL}
 ---
 apiVersion: v1
 kind: Pod
@@ -22,15 +22,15 @@ metadata:
   name: mooring-central-x
   namespace: mooring-system
   labels: {app.kubernetes.io/part-of: mooring}
-  annotations: {example.com/api-token: TOKEN}
+  annotations: {example.com/api-token: $CREDENTIAL}
 spec:
   serviceAccountName: mooring-central
   containers:
     - name: mooring-central
       image: example.com/mooring-central:1
-      args: ["--cloud-provider=cloudlycke", "--some-token=TOKEN"]
+      args: ["--cloud-provider=cloudlycke", "--some-token=$CREDENTIAL"]
       env:
-        - {name: CLOUD_ACCESS_TOKEN, value: TOKEN}
+        - {name: CLOUD_ACCESS_TOKEN, value: $CREDENTIAL}
         - {name: LOCATION, value: PHX}
 "#;
 
@@ -46,7 +46,7 @@ async fn km_09_a_bundle_has_what_helps_and_no_credential() {
     let namespace = cluster.namespace_with_network(2).await;
     namespace.create("web").await;
     let manifest = cluster.folder().join("pod.yaml");
-    std::fs::write(&manifest, MANIFEST.replace("TOKEN", TOKEN)).unwrap();
+    std::fs::write(&manifest, MANIFEST.replace("$CREDENTIAL", TOKEN)).unwrap();
     apply_manifests(&cluster, &manifest).await.unwrap();
 
     let viewer = viewer(&cluster).await;

@@ -1,5 +1,6 @@
 //! L2Networks: their conditions, and what their Nodes say.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::{reasons, segment_conditions, segment_notices};
@@ -18,7 +19,7 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         ];
     }
     let all = snapshot.networks().iter();
-    all.flat_map(|network| of_network(network)).collect()
+    all.flat_map(of_network).collect()
 }
 
 fn of_network(network: &L2Network) -> Vec<Finding> {
@@ -38,10 +39,8 @@ fn of_network(network: &L2Network) -> Vec<Finding> {
 fn conditions(network: &L2Network, subject: &str) -> Vec<Finding> {
     let status = network.status.clone().unwrap_or_default();
     let mut findings = Vec::new();
-    let is_told = |known: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
-        known.type_ == segment_conditions::READY
-    };
-    if !status.conditions.iter().any(|known| is_told(&known)) {
+    let is_told = |known: &Condition| known.type_ == segment_conditions::READY;
+    if !status.conditions.iter().any(is_told) {
         findings.push(
             Finding::error(subject, "NotSeen", "central has said nothing of it yet")
                 .remedy("see what is said of central; with a cloud, add none or cloudlycke to cloudProvider")
