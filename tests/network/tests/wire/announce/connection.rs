@@ -33,6 +33,8 @@ fn a_daemon_holds_one_connection_and_replaces_a_dead_one() {
             "table inet lost {{
                 chain out {{ type filter hook output priority 0; tcp sport {port} drop
                 }}
+                chain in {{ type filter hook input priority 0; tcp dport {port} drop
+                }}
             }}"
         );
         dead.run(&["nft", &lost]).unwrap();
