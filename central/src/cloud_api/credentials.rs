@@ -317,6 +317,21 @@ mod tests {
         assert_eq!(credentials.generation(), 1);
     }
 
+    #[tokio::test]
+    async fn age_of_a_token_in_a_file_is_known() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "old").unwrap();
+        let long_ago = UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+        file.as_file().set_modified(long_ago).unwrap();
+        let in_file = credentials(Some(file.path()));
+        assert_eq!(in_file.times().changed, Some(1_600_000_000));
+        std::fs::write(file.path(), "new").unwrap();
+        let old = Secret::new("old").unwrap();
+        assert!(in_file.instead_of(&old).await.unwrap().is_some());
+        assert!(in_file.times().changed > Some(1_700_000_000));
+        assert_eq!(credentials(None).times(), TokenTimes::default());
+    }
+
     /// RFC 6750, section 2.1. The scheme is put together, so that no search and replace changes it here
     /// and in what it tests alike.
     #[test]

@@ -180,3 +180,32 @@ impl Metrics {
             .observe(wait.as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_of_a_token_what_is_known() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.uses_token("linode", TokenTimes::default());
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        assert!(!text().contains("linode"), "{}", text());
+        let times = TokenTimes {
+            changed: Some(5),
+            expires: Some(7),
+        };
+        metrics.uses_token("linode", times);
+        for line in [
+            "mooring_cloud_token_changed_timestamp_seconds{provider=\"linode\"} 5",
+            "mooring_cloud_token_expiry_timestamp_seconds{provider=\"linode\"} 7",
+        ] {
+            assert!(text().contains(line), "{}", text());
+        }
+    }
+}

@@ -77,3 +77,49 @@ impl BlockMetrics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::block;
+    use super::*;
+
+    #[test]
+    fn counts_by_size_and_state_and_forgets_what_is_released() {
+        let mut registry = Registry::default();
+        let metrics = BlockMetrics::register(&mut registry, 7);
+        let owned = |id: &str, cidr: &str, status: BlockStatus, owner: Owner| {
+            let mut block = block(id, cidr);
+            block.status = status;
+            Owned { block, owner }
+        };
+        let pool = || Owner::Pool("net".to_owned());
+        let blocks = [
+            owned("a", "192.0.2.0/28", BlockStatus::Assigned, pool()),
+            owned("b", "192.0.2.16/28", BlockStatus::Assigned, pool()),
+            owned("c", "192.0.2.32/29", BlockStatus::Assigned, Owner::Marked),
+            owned("d", "192.0.2.40/29", BlockStatus::ErrorAssigning, pool()),
+        ];
+        metrics.count(&blocks);
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        let line = |prefix: u8, state: &str, count: u8| {
+            format!(
+                "mooring_ip_blocks{{provider=\"phoenixnap\",prefix_length=\"{prefix}\",state=\"{state}\"}} {count}"
+            )
+        };
+        for line in [
+            line(28, "assigned", 2),
+            line(29, "releasing", 1),
+            line(29, "error", 1),
+            "mooring_ip_blocks_limit 7".to_owned(),
+        ] {
+            assert!(text().lines().any(|l| l == line), "{line}: {}", text());
+        }
+        metrics.count(&blocks[..1]);
+        assert!(text().contains(&line(28, "assigned", 1)), "{}", text());
+        assert!(!text().contains("releasing"), "{}", text());
+    }
+}
