@@ -18,6 +18,11 @@ if [[ ${#missing[@]} -eq 0 ]]; then
     echo "All programs are there: ${needed[*]%%:*}"
 elif [[ $EUID -eq 0 ]]; then
     apt-get update --quiet
+    # Of prometheus, only the programs are needed: where it is new, its service does not start.
+    if [[ " ${missing[*]} " == *" prometheus "* && ! -e /etc/systemd/system/prometheus.service ]]; then
+        mkdir -p /etc/systemd/system
+        ln -s /dev/null /etc/systemd/system/prometheus.service
+    fi
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${missing[@]}"
 else
     echo "An administrator needs to run this once:" >&2
