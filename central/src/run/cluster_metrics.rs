@@ -42,6 +42,8 @@ struct ConditionLabels {
 
 /// Of one network and family.
 type Pool = (PoolLabels, AddressCounts);
+/// A metric of pools: its name, what it is, and its value.
+type PoolFigure = (&'static str, &'static str, fn(AddressCounts) -> i64);
 
 fn pools(network: &NetworkView) -> impl Iterator<Item = Pool> {
     let counts = network.status.iter().flat_map(|status| status.counts);
@@ -94,7 +96,7 @@ impl Collector for ClusterMetrics {
         let mut networks = self.networks.all();
         networks.sort_by(|(one, _), (other, _)| one.cmp(other));
         let pools: Vec<Pool> = networks.iter().flat_map(|(_, n)| pools(n)).collect();
-        let figures: [(&str, &str, fn(AddressCounts) -> i64); 3] = [
+        let figures: [PoolFigure; 3] = [
             (
                 "mooring_pool_addresses",
                 "Addresses of an L2Network that Services can have at all",
