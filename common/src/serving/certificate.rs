@@ -223,3 +223,45 @@ fn config(
         .with_single_cert(chain, key)?;
     Ok(Arc::new(config))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiry_is_that_of_the_files_and_absent_without() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        // Whoever was quicker has installed the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Certificate::new(None, "made", metrics.clone()).unwrap();
+        let name = "mooring_serving_certificate_expiry_timestamp_seconds";
+        let value = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            Some(line.rsplit_once(' ')?.1.to_owned())
+        };
+        assert_eq!(value(&text()), None);
+        let folder = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(["web".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2027, 3, 1);
+        let certificate = parameters.self_signed(&key).unwrap();
+        let files = [
+            ("tls.crt", certificate.pem()),
+            ("tls.key", key.serialize_pem()),
+        ];
+        let files = files.map(|(name, text)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let [certificate, key] = files;
+        Certificate::new(Some(&(certificate, key)), "made", metrics.clone()).unwrap();
+        assert_eq!(value(&text()).as_deref(), Some("1803859200"), "{}", text());
+    }
+}
