@@ -138,12 +138,12 @@ async fn the_leader_alone_tells_of_the_cluster() {
         "mooring_pool_addresses_free{{network=\"{}\",family=\"IPv4\"}} 2",
         namespace.network
     );
-    metrics.says(&[free.clone()]).await;
+    metrics.says(std::slice::from_ref(&free)).await;
     let metrics = Scraped::new(&cluster, &standby).await;
     metrics.says(&leads(0)).await;
     assert!(!metrics.text().await.unwrap().contains("mooring_pool_"));
     drop(leader);
     metrics.says(&leads(1)).await;
-    metrics.says(&[free]).await;
+    metrics.says(std::slice::from_ref(&free)).await;
     cluster.finish().await;
 }
