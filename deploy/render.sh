@@ -45,7 +45,16 @@ HEADER
         --namespace mooring-system \
         --values "$manifests/values.yaml" \
         --kube-version 1.36.0 \
-        --include-crds
+        --include-crds | workloads_last
+}
+
+# Moves what starts Pods behind all else: a daemon writes nothing before it finds the admission policies.
+workloads_last() {
+    awk 'BEGIN { RS = "\n---\n"; ORS = "" }
+        NR == 1 { print; next }
+        /\nkind: (DaemonSet|Deployment)\n/ { last = last "\n---\n" $0; next }
+        { print "\n---\n" $0 }
+        END { print last }'
 }
 
 # What central may do besides with PhoenixNAP in one mode, and what its policies then say, on stdout.
@@ -134,7 +143,7 @@ HEADER
         --namespace mooring-system \
         --set createNamespace=true \
         --kube-version 1.36.0 \
-        --include-crds
+        --include-crds | workloads_last
 }
 
 # Each file of deploy/manifests that is rendered: name, then what renders it.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
-use mooring_common::k8s::{ClientOptions, client};
+use mooring_common::k8s::{ClientOptions, Connections, client};
 use mooring_common::metrics::register_program;
 use mooring_common::program::{self, Threads};
 use mooring_common::shutdown;
@@ -78,6 +78,8 @@ struct Program {
     load_balancers: Vec<Arc<dyn LoadBalancers>>,
     pod_networks: PodNetworks,
     client: Client,
+    /// For the leader's lease alone: its requests are given up before a dead connection is noticed.
+    election_client: Client,
     identity: String,
     stop: CancellationToken,
     registry: Registry,
@@ -99,15 +101,18 @@ impl Program {
         let mut registry = Registry::default();
         let mut opened = providers::open(&flags, &mut registry).await?;
         let pod_networks = PodNetworks::new(&flags, &opened.pod_networks)?;
-        let client = client(&ClientOptions {
+        let mut options = ClientOptions {
             kubeconfig: flags.kubeconfig.clone(),
             master: flags.master.clone(),
             user_agent: "cloud-controller-manager".to_owned(),
-        })
-        .await?;
+            connections: Connections::Shared,
+        };
+        let all_others = client(&options).await?;
+        options.connections = Connections::PerRequest;
+        let election_client = client(&options).await?;
         register_program(&mut registry, "mooring-central");
         let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
-        let load_balancers = opened.make_load_balancers(&client, &identity);
+        let load_balancers = opened.make_load_balancers(&all_others, &identity);
         Ok(Self {
             identity,
             registry,
@@ -117,7 +122,8 @@ impl Program {
             opened,
             load_balancers,
             pod_networks,
-            client,
+            client: all_others,
+            election_client,
             stop,
         })
     }
@@ -212,7 +218,7 @@ impl Program {
             return Ok(());
         };
         let mut elector = Elector::new(
-            self.client.clone(),
+            self.election_client.clone(),
             flags,
             self.identity.clone(),
             self.stop.clone(),

@@ -62,6 +62,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         kubeconfig: flags.kubeconfig.clone(),
         master: flags.master.clone(),
         user_agent: "mooring-node".to_owned(),
+        ..ClientOptions::default()
     })
     .await?;
     let events = Events::new(client.clone(), components::NODE_DAEMON, &flags.node_name);

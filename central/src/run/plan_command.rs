@@ -127,6 +127,7 @@ async fn connect(flags: &PlanFlags) -> anyhow::Result<Client> {
         kubeconfig: flags.common.kubeconfig.clone(),
         master: flags.common.master.clone(),
         user_agent: "mooring-plan".to_owned(),
+        ..ClientOptions::default()
     };
     Ok(client(&options).await?)
 }

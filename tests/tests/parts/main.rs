@@ -1,6 +1,7 @@
 //! What stands alone: clients of clouds, simulations, the control plane of the tests, the shipped manifests,
 //! generated pages and dependencies.
 
+mod api_server_connection;
 mod cloud_clients;
 mod cloud_sims;
 mod control_plane_rig;

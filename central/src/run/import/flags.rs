@@ -100,6 +100,7 @@ impl ImportFlags {
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
             user_agent: "mooring-import".to_owned(),
+            ..ClientOptions::default()
         };
         let filename = reader.text("filename").map(Into::into);
         reader.finish()?;

@@ -136,8 +136,8 @@ pub(super) fn start_program(
 pub(super) async fn run_task(node: String, kubeconfig: PathBuf, metadata: String) -> Result<()> {
     let client = client(&ClientOptions {
         kubeconfig: Some(kubeconfig),
-        master: None,
         user_agent: "mooring-node".to_owned(),
+        ..ClientOptions::default()
     })
     .await?;
     let events = |component| Events::new(client.clone(), component, &node);

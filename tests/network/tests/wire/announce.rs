@@ -3,6 +3,7 @@
 
 mod claimed;
 mod cluster;
+mod connection;
 mod draining;
 mod handover;
 mod interfaces;
