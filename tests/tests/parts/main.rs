@@ -8,5 +8,6 @@ mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;
 mod linode_cases;
+mod monitoring;
 mod references;
 mod rooms;

@@ -5,6 +5,7 @@ mod cloudscale_services;
 mod l2_networks;
 mod l2_services;
 mod leadership;
+mod metrics;
 mod moving;
 mod services_alone;
 mod upstream_manifest;

@@ -11,6 +11,7 @@ mod kernel;
 mod kernel_answers;
 mod keyless;
 mod memory;
+mod monitoring;
 mod notices;
 mod occupied;
 mod outage;

@@ -93,7 +93,7 @@ async fn a_crash_is_survived(
     let started = Instant::now();
     eventually("it takes part without the API server", SOON, async || {
         let metrics = node.get("http://127.0.0.1:10267/metrics").await?;
-        let joined = "l2_transitions_total{segment=\"lab\",transition=\"joined\"} 1";
+        let joined = "mooring_l2_transitions_total{segment=\"lab\",transition=\"joined\"} 1";
         anyhow::ensure!(metrics.body.contains(joined), "{}", metrics.body);
         anyhow::Ok(())
     })
