@@ -45,7 +45,16 @@ HEADER
         --namespace mooring-system \
         --values "$manifests/values.yaml" \
         --kube-version 1.36.0 \
-        --include-crds
+        --include-crds | workloads_last
+}
+
+# Moves what starts Pods behind all else: a daemon writes nothing before it finds the admission policies.
+workloads_last() {
+    awk 'BEGIN { RS = "\n---\n"; ORS = "" }
+        NR == 1 { print; next }
+        /\nkind: (DaemonSet|Deployment)\n/ { last = last "\n---\n" $0; next }
+        { print "\n---\n" $0 }
+        END { print last }'
 }
 
 # What central may do besides with PhoenixNAP in one mode, and what its policies then say, on stdout.
@@ -93,6 +102,22 @@ HEADER
         --show-only templates/central-secrets.yaml
 }
 
+# What the node daemons may do besides with --metrics-secure-bind-address, and who may then read what, on stdout.
+render_metrics() {
+    cat <<'HEADER'
+# What the node daemons may do besides with --metrics-secure-bind-address, and the ServiceAccount
+# monitoring/prometheus, which may read /metrics of both programs: apply it after mooring.yaml. Rendered from
+# deploy/chart/mooring by deploy/render.sh. Do not edit here: change the chart, then render again.
+HEADER
+    "$helm" template mooring "$chart" \
+        --namespace mooring-system \
+        --values "$manifests/values.yaml" \
+        --set nodeDaemon.secureMetrics.enabled=true \
+        --set-json 'metrics.readers=[{"kind":"ServiceAccount","name":"prometheus","namespace":"monitoring"}]' \
+        --kube-version 1.36.0 \
+        --show-only templates/node-metrics.yaml --show-only templates/metrics-reader.yaml
+}
+
 # What the policy about central and Nodes says where central gives out pod CIDRs and makes routes, on stdout.
 render_pod_network() {
     cat <<'HEADER'
@@ -118,7 +143,7 @@ HEADER
         --namespace mooring-system \
         --set createNamespace=true \
         --kube-version 1.36.0 \
-        --include-crds
+        --include-crds | workloads_last
 }
 
 # Each file of deploy/manifests that is rendered: name, then what renders it.
@@ -129,6 +154,7 @@ rendered=(
     "phoenixnap-l2.yaml render_phoenixnap l2 --show-only templates/fence-services.yaml --show-only templates/fence-central.yaml"
     "endpoint-aware-members.yaml render_endpoints"
     "tls-secrets.yaml render_secrets"
+    "metrics.yaml render_metrics"
     "pod-network.yaml render_pod_network"
 )
 
@@ -193,6 +219,7 @@ check() {
     refuses "replica" --set central.replica=3
     gives --take-over-namespaces=edge,shop --livez-detail-networks=10.0.0.0/8,fd00::/8 \
         "in ['example.com/a', 'example.com/b']" --allow-unsigned-heartbeats --endpoint-aware-members --probe-bind-address \
+        "kind: PodMonitor" "alert: MooringServiceWithoutAddress" "mooring-cluster.json" --metrics-secure-bind-address \
         --cluster-cidr=10.0.0.0/8 --allocate-node-cidrs --enable-route-controller \
         $'name: harbour-central-secrets\n  namespace: tills'
     refuses "central.podAntiAffinity is preferred" --set central.podAntiAffinity=preferred

@@ -6,7 +6,7 @@ set -euo pipefail
 # Programs, and the packages that have them.
 needed=(ip:iproute2 bridge:iproute2 nft:nftables iptables:iptables ip6tables:iptables unshare:util-linux setpriv:util-linux mount:mount)
 needed+=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static modprobe:kmod xz:xz-utils)
-needed+=(wrk:wrk)
+needed+=(wrk:wrk promtool:prometheus)
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=()
@@ -18,6 +18,11 @@ if [[ ${#missing[@]} -eq 0 ]]; then
     echo "All programs are there: ${needed[*]%%:*}"
 elif [[ $EUID -eq 0 ]]; then
     apt-get update --quiet
+    # Of prometheus, only the programs are needed: where it is new, its service does not start.
+    if [[ " ${missing[*]} " == *" prometheus "* && ! -e /etc/systemd/system/prometheus.service ]]; then
+        mkdir -p /etc/systemd/system
+        ln -s /dev/null /etc/systemd/system/prometheus.service
+    fi
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${missing[@]}"
 else
     echo "An administrator needs to run this once:" >&2

@@ -34,7 +34,7 @@ pub use client::{
     Client, Connection, ConnectionVariables, ErrorDecoder, LimitFlags, Limits, Refusal, Request,
     Transport, http,
 };
-pub use credentials::{Credentials, Secret, TokenVariables, Tokens};
+pub use credentials::{Credentials, Secret, TokenTimes, TokenVariables, Tokens};
 pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
 pub use first_answer::FirstAnswer;

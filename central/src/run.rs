@@ -1,5 +1,6 @@
 //! Puts the program together, and takes it apart in the right order.
 
+mod cluster_metrics;
 pub mod import;
 pub mod inspect;
 mod manifest;
@@ -9,12 +10,13 @@ pub mod server;
 mod watched;
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::Client;
-use mooring_common::k8s::{ClientOptions, client};
+use mooring_common::k8s::{ClientOptions, Connections, client};
+use mooring_common::metrics::register_program;
 use mooring_common::program::{self, Threads};
 use mooring_common::shutdown;
 use prometheus_client::registry::Registry;
@@ -29,6 +31,7 @@ use crate::controllers::{
 use crate::election::{Elector, Leadership};
 use crate::flags::{Flags, ProcessEnv, TABLE};
 use crate::providers::{self, Opened};
+use cluster_metrics::ClusterMetrics;
 use pod_networks::PodNetworks;
 use server::Health;
 use watched::{Follows, Watched};
@@ -80,10 +83,14 @@ struct Program {
     load_balancers: Vec<Arc<dyn LoadBalancers>>,
     pod_networks: PodNetworks,
     client: Client,
+    /// For the leader's lease alone: its requests are given up before a dead connection is noticed.
+    election_client: Client,
     identity: String,
     stop: CancellationToken,
     registry: Registry,
     watched: Watched,
+    /// Set once it is known who may lead.
+    leadership: Arc<OnceLock<Leadership>>,
 }
 
 /// What the controllers count.
@@ -99,24 +106,30 @@ impl Program {
         let mut registry = Registry::default();
         let mut opened = providers::open(&flags, &mut registry).await?;
         let pod_networks = PodNetworks::new(&flags, &opened.pod_networks)?;
-        let client = client(&ClientOptions {
+        let mut options = ClientOptions {
             kubeconfig: flags.kubeconfig.clone(),
             master: flags.master.clone(),
             user_agent: "cloud-controller-manager".to_owned(),
+            connections: Connections::Shared,
             ..ClientOptions::default()
-        })
-        .await?;
+        };
+        let all_others = client(&options).await?;
+        options.connections = Connections::PerRequest;
+        let election_client = client(&options).await?;
+        register_program(&mut registry, "mooring-central");
         let identity = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
-        let load_balancers = opened.make_load_balancers(&client, &identity);
+        let load_balancers = opened.make_load_balancers(&all_others, &identity);
         Ok(Self {
             identity,
             registry,
             watched: Watched::new(),
+            leadership: Arc::default(),
             flags,
             opened,
             load_balancers,
             pod_networks,
-            client,
+            client: all_others,
+            election_client,
             stop,
         })
     }
@@ -130,6 +143,10 @@ impl Program {
             services: service::Metrics::register(&mut self.registry),
             routes: routes::Metrics::register(&mut self.registry),
         };
+        self.registry
+            .register_collector(Box::new(self.watched.queues()));
+        self.registry
+            .register_collector(Box::new(self.cluster_metrics()));
         for run in std::mem::take(&mut self.opened.background) {
             let failed = run(self.stop.clone());
             tasks.spawn(async { Err(failed.await) });
@@ -183,6 +200,15 @@ impl Program {
         !self.opened.networks.is_empty()
     }
 
+    fn cluster_metrics(&self) -> ClusterMetrics {
+        let leader = self.flags.leader.as_ref();
+        ClusterMetrics {
+            leadership: self.leadership.clone(),
+            lease: leader.map_or_else(|| "none".to_owned(), |flags| flags.name.clone()),
+            networks: self.watched.networks.clone(),
+        }
+    }
+
     /// Waits for the caches and for leadership, then works until stopped or deposed. The lease is
     /// given back when the controllers have ended; if they do not in time, it runs out instead, so that
     /// the next leader does not meet what is still on its way.
@@ -191,18 +217,20 @@ impl Program {
         let synced = self.watched.nodes.synced();
         let Some(flags) = self.flags.leader.clone() else {
             if self.stop.run_until_cancelled(synced).await.is_some() {
-                self.control(Leadership::always(self.stop.clone()), metrics)
-                    .await;
+                let leadership = Leadership::always(self.stop.clone());
+                let _ = self.leadership.set(leadership.clone());
+                self.control(leadership, metrics).await;
             }
             return Ok(());
         };
         let mut elector = Elector::new(
-            self.client.clone(),
+            self.election_client.clone(),
             flags,
             self.identity.clone(),
             self.stop.clone(),
         );
         let leadership = elector.leadership();
+        let _ = self.leadership.set(leadership.clone());
         let leading = async {
             synced.await;
             elector.acquire().await;
@@ -321,6 +349,7 @@ impl Program {
                 allocations: watched.allocations.clone(),
                 namespaces: watched.namespaces.clone(),
                 changed: Box::new(move || queue.add(address_pool::AllNetworks)),
+                without_address: metrics.without_address.clone(),
             }
         });
         let endpoints = self.follows().endpoints;
@@ -351,6 +380,7 @@ impl Program {
             queue: watched.service_queue.clone(),
             own_classes: flags.own_classes.clone(),
             serves_classless: flags.serves_classless,
+            without_address: metrics.without_address.clone(),
         };
         let stop = self.stop.clone();
         controllers.spawn(service::run(context.clone(), work, l2, clouds, stop));

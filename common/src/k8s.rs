@@ -3,11 +3,13 @@
 
 mod cache;
 mod client;
+mod connection;
 mod events;
 mod watching;
 
 pub use cache::{Cache, Change, ObjectKey, Slim};
 pub use client::{ClientError, ClientOptions, client};
+pub use connection::Connections;
 pub use events::{EventKind, Events};
 pub use watching::watch;
 

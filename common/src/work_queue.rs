@@ -5,6 +5,8 @@
 //! pass; failures in a row grow the delay of that key alone, and any success starts it anew. Keys
 //! that can wait are worked on when no other is ready.
 
+mod metrics;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Display;
 use std::hash::Hash;
@@ -18,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Outcome;
 use crate::errors::with_causes;
+use metrics::QueueMetrics;
+pub use metrics::Queues;
 
 /// How the delay after failures grows: `first`, doubled with each further failure, up to `most`.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +75,7 @@ pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     changed: Notify,
     backoff: Backoff,
+    metrics: QueueMetrics,
 }
 
 #[derive(Debug)]
@@ -78,9 +83,10 @@ struct State<K> {
     ready: VecDeque<K>,
     /// Ready, and worked on when `ready` is empty. May hold keys that are not in `queued` any more.
     ready_later: VecDeque<K>,
-    /// In `ready` (true) or `ready_later` (false).
-    queued: HashMap<K, bool>,
-    in_flight: HashSet<K>,
+    /// In `ready` (true) or `ready_later` (false), and since when.
+    queued: HashMap<K, (bool, Instant)>,
+    /// Each with the begin of its pass.
+    in_flight: HashMap<K, Instant>,
     /// Asked for while in flight: at once (true), or when no other is ready.
     again: HashMap<K, bool>,
     delayed: BTreeMap<(Instant, u64), K>,
@@ -100,7 +106,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             ready: VecDeque::new(),
             ready_later: VecDeque::new(),
             queued: HashMap::new(),
-            in_flight: HashSet::new(),
+            in_flight: HashMap::new(),
             again: HashMap::new(),
             delayed: BTreeMap::new(),
             delayed_until: HashMap::new(),
@@ -112,15 +118,16 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             state: Mutex::new(state),
             changed: Notify::new(),
             backoff,
+            metrics: QueueMetrics::default(),
         }
     }
 
     /// Asks for a pass over this key as soon as a worker is free.
     pub fn add(&self, key: K) {
         let mut state = self.lock();
-        if state.in_flight.contains(&key) {
+        if state.in_flight.contains_key(&key) {
             state.again.insert(key, true);
-        } else if state.enqueue(&key) {
+        } else if state.enqueue(&key, &self.metrics) {
             state.forget_delay(&key);
             self.changed.notify_one();
         }
@@ -134,11 +141,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         if state.idle.contains(&key) {
             state.forget_delay(&key);
         }
-        if state.in_flight.contains(&key) {
+        if state.in_flight.contains_key(&key) {
             state.again.entry(key).or_insert(false);
         } else if !state.queued.contains_key(&key) && !state.delayed_until.contains_key(&key) {
-            state.queued.insert(key.clone(), false);
+            state.queued.insert(key.clone(), (false, Instant::now()));
             state.ready_later.push_back(key);
+            self.metrics.adds.inc();
             self.changed.notify_one();
         }
     }
@@ -146,7 +154,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// Whether a key is ready that is not one of those that can wait.
     pub fn is_busy(&self) -> bool {
         let mut state = self.lock();
-        state.promote(Instant::now());
+        state.promote(Instant::now(), &self.metrics);
         !state.ready.is_empty()
     }
 
@@ -168,9 +176,10 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         loop {
             let wake_at = {
                 let mut state = self.lock();
-                state.promote(Instant::now());
-                if let Some(key) = state.dequeue() {
-                    state.in_flight.insert(key.clone());
+                state.promote(Instant::now(), &self.metrics);
+                if let Some((key, since)) = state.dequeue() {
+                    self.metrics.waited.observe(since.elapsed().as_secs_f64());
+                    state.in_flight.insert(key.clone(), Instant::now());
                     if !state.queued.is_empty() {
                         self.changed.notify_one();
                     }
@@ -198,7 +207,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         );
         let next = {
             let mut state = self.lock();
-            state.in_flight.remove(&key);
+            if let Some(begun) = state.in_flight.remove(&key) {
+                self.metrics.worked.observe(begun.elapsed().as_secs_f64());
+            }
             let again = state.again.remove(&key);
             let delay = match outcome {
                 Outcome::Backoff(_) => {
@@ -264,7 +275,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         true
     }
 
-    fn promote(&mut self, now: Instant) {
+    fn promote(&mut self, now: Instant, metrics: &QueueMetrics) {
         while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {
                 return;
@@ -272,32 +283,39 @@ impl<K: Clone + Eq + Hash> State<K> {
             let key = entry.remove();
             self.delayed_until.remove(&key);
             self.idle.remove(&key);
-            if self.in_flight.contains(&key) {
+            if self.in_flight.contains_key(&key) {
                 self.again.insert(key, true);
             } else {
-                self.enqueue(&key);
+                self.enqueue(&key, metrics);
             }
         }
     }
 
     /// Makes a key ready that does not wait for others; whether it was not.
-    fn enqueue(&mut self, key: &K) -> bool {
-        let is_news = self.queued.insert(key.clone(), true) != Some(true);
+    fn enqueue(&mut self, key: &K, metrics: &QueueMetrics) -> bool {
+        let known = self.queued.get(key).copied();
+        let since = known.map_or_else(Instant::now, |(_, since)| since);
+        self.queued.insert(key.clone(), (true, since));
+        let is_news = known.is_none_or(|(is_urgent, _)| !is_urgent);
         if is_news {
             self.ready.push_back(key.clone());
+        }
+        if known.is_none() {
+            metrics.adds.inc();
         }
         is_news
     }
 
-    fn dequeue(&mut self) -> Option<K> {
+    /// The next key, and since when it was ready.
+    fn dequeue(&mut self) -> Option<(K, Instant)> {
         if let Some(key) = self.ready.pop_front() {
-            self.queued.remove(&key);
-            return Some(key);
+            let (_, since) = self.queued.remove(&key)?;
+            return Some((key, since));
         }
         while let Some(key) = self.ready_later.pop_front() {
-            if self.queued.get(&key) == Some(&false) {
+            if let Some((false, since)) = self.queued.get(&key).copied() {
                 self.queued.remove(&key);
-                return Some(key);
+                return Some((key, since));
             }
         }
         None
@@ -333,10 +351,12 @@ pub async fn work<K, E, P, F>(
                     }
                     Ok(outcome) => {
                         log(controller, &key, &outcome);
+                        queue.metrics.ended(Some(&outcome));
                         queue.finish(key, &outcome);
                     }
                     Err(_) => {
                         tracing::warn!(controller, %key, "took too long, will retry");
+                        queue.metrics.ended(None::<&Outcome<E>>);
                         let again = Outcome::<E>::RetryAfter(queue.backoff.first);
                         queue.finish(key, &again);
                     }

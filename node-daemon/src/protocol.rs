@@ -24,7 +24,7 @@ pub mod weight;
 pub use self::decision::{
     AnnounceMode, Cause, Consent, Decision, Destination, Path, Request, Transition, Transmit,
 };
-pub use self::machine::{Machine, MachineState};
+pub use self::machine::{Figures, Machine, MachineState};
 pub use self::message::{
     Answer, Body, Claim, Contact, Digest, Echo, Epoch, Flags, Grant, Heartbeat, Incarnation, Key,
     KeyId, Message, NodeId, Owned, VoterSet,

@@ -15,6 +15,7 @@ use kube::{Api, Client};
 use mooring_common::errors::with_causes;
 use mooring_common::k8s::{ClientOptions, Events, client};
 use mooring_common::machines::MachinesFile;
+use mooring_common::metrics::register_program;
 use mooring_common::names::components;
 use mooring_common::node_init::Writer;
 use mooring_common::program::{self, Threads};
@@ -66,6 +67,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     .await?;
     let events = Events::new(client.clone(), components::NODE_DAEMON, &flags.node_name);
     let mut registry = Registry::default();
+    register_program(&mut registry, "mooring-node");
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let permit = start_fence(&mut tasks, &client, &flags, &mut registry);
     if let Some(report) = flags.report {
@@ -103,7 +105,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             Ok(())
         });
         announcing.spawn(announce::run(Announcer {
-            client,
+            client: client.clone(),
             node_name: flags.node_name,
             secrets: read_secrets(&announce)?,
             settings: announce,
@@ -116,8 +118,12 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
             cancel: stop.clone(),
         }));
     }
+    let registry = Arc::new(registry);
     if let Some(address) = flags.metrics {
-        start_metrics(&mut tasks, address, registry)?;
+        start_metrics(&mut tasks, address, registry.clone())?;
+    }
+    if let Some(address) = flags.secure_metrics {
+        start_secure_metrics(&mut tasks, address, client, registry)?;
     }
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -203,12 +209,29 @@ fn start_fence(
 fn start_metrics(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     address: SocketAddr,
-    registry: Registry,
+    registry: Arc<Registry>,
 ) -> anyhow::Result<()> {
     let listener = livez::listen(address).with_context(|| {
         format!("cannot listen on {address}; choose another --metrics-bind-address")
     })?;
     tasks.spawn(async move { metrics::serve(listener, registry).await.map_err(Into::into) });
+    Ok(())
+}
+
+fn start_secure_metrics(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    address: SocketAddr,
+    client: Client,
+    registry: Arc<Registry>,
+) -> anyhow::Result<()> {
+    let listener = livez::listen(address).with_context(|| {
+        format!("cannot listen on {address}; choose another --metrics-secure-bind-address")
+    })?;
+    let certificate = metrics::certificate().context("cannot serve metrics by HTTPS")?;
+    tasks.spawn(async move {
+        metrics::serve_secure(listener, certificate, client, registry).await;
+        Ok(())
+    });
     Ok(())
 }
 

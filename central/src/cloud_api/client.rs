@@ -290,6 +290,8 @@ impl Client {
         read: Reading<'_, T>,
     ) -> Result<T, CloudError> {
         let secret = self.connection.credentials.current().await?;
+        let times = self.connection.credentials.times();
+        self.metrics.uses_token(self.provider, times);
         let answer = self.send_once(request, &secret, read).await;
         match &answer {
             Err(error) if error.kind == ErrorKind::Unauthorized => {}

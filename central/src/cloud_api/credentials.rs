@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use reqwest::header::HeaderValue;
@@ -61,6 +61,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// What is known of a token's age, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenTimes {
+    /// When the file that it is from was last written.
+    pub changed: Option<i64>,
+    /// When it expires.
+    pub expires: Option<i64>,
+}
+
 /// What gives the token for each request.
 #[async_trait]
 pub trait Tokens: Send + Sync + fmt::Debug {
@@ -84,6 +93,9 @@ pub trait Tokens: Send + Sync + fmt::Debug {
 
     /// What to do if the token is refused.
     fn remedy(&self) -> String;
+
+    /// How old it is.
+    fn times(&self) -> TokenTimes;
 }
 
 /// A token that a variable or a file tells.
@@ -92,6 +104,8 @@ pub struct Credentials {
     source: Source,
     current: Mutex<Current>,
     generation: AtomicU64,
+    /// When the file was last written, as of its last reading; 0: that is not known.
+    changed: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -174,8 +188,13 @@ impl Credentials {
     }
 
     fn new(source: Source, secret: Secret) -> Self {
+        let changed = match &source {
+            Source::File(path, _) => written(path),
+            Source::Variable(_) => 0,
+        };
         Self {
             source,
+            changed: AtomicI64::new(changed),
             current: Mutex::new(Current {
                 secret,
                 read: Instant::now(),
@@ -188,9 +207,12 @@ impl Credentials {
         current.read = Instant::now();
         match tokio::fs::read_to_string(path).await {
             Ok(text) => match Secret::new(&text) {
-                Some(secret) if secret == current.secret => {}
+                Some(secret) if secret == current.secret => {
+                    self.changed.store(written(path), Ordering::Relaxed);
+                }
                 Some(secret) => {
                     current.secret = secret;
+                    self.changed.store(written(path), Ordering::Relaxed);
                     self.generation.fetch_add(1, Ordering::SeqCst);
                 }
                 None => tracing::warn!(
@@ -244,6 +266,24 @@ impl Tokens for Credentials {
             Source::File(path, _) => format!("put a valid token into {}", path.display()),
         }
     }
+
+    fn times(&self) -> TokenTimes {
+        let changed = self.changed.load(Ordering::Relaxed);
+        TokenTimes {
+            changed: (changed > 0).then_some(changed),
+            expires: None,
+        }
+    }
+}
+
+/// When a file was last written, in seconds since 1970; 0: that cannot be known.
+fn written(path: &Path) -> i64 {
+    let modified = std::fs::metadata(path).and_then(|file| file.modified());
+    let age = modified
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    age.and_then(|age| i64::try_from(age.as_secs()).ok())
+        .unwrap_or_default()
 }
 
 fn read_now(path: &Path) -> Result<Secret, String> {
@@ -275,6 +315,21 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(is("new").await, "the last one stands");
         assert_eq!(credentials.generation(), 1);
+    }
+
+    #[tokio::test]
+    async fn age_of_a_token_in_a_file_is_known() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "old").unwrap();
+        let long_ago = UNIX_EPOCH + Duration::from_secs(1_600_000_000);
+        file.as_file().set_modified(long_ago).unwrap();
+        let in_file = credentials(Some(file.path()));
+        assert_eq!(in_file.times().changed, Some(1_600_000_000));
+        std::fs::write(file.path(), "new").unwrap();
+        let old = Secret::new("old").unwrap();
+        assert!(in_file.instead_of(&old).await.unwrap().is_some());
+        assert!(in_file.times().changed > Some(1_700_000_000));
+        assert_eq!(credentials(None).times(), TokenTimes::default());
     }
 
     /// RFC 6750, section 2.1. The scheme is put together, so that no search and replace changes it here

@@ -5,8 +5,11 @@ use std::time::Duration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use super::TokenTimes;
 
 /// One registration for all clouds; clones count together.
 #[derive(Clone, Debug)]
@@ -14,6 +17,8 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<OperationLabels, Histogram>,
     wait: Family<ProviderLabels, Histogram>,
+    token_changed: Family<ProviderLabels, Gauge>,
+    token_expires: Family<ProviderLabels, Gauge>,
     calls: Option<Calls>,
 }
 
@@ -65,6 +70,8 @@ impl Metrics {
             requests: Family::default(),
             duration: Family::new_with_constructor(durations as fn() -> Histogram),
             wait: Family::new_with_constructor(waits as fn() -> Histogram),
+            token_changed: Family::default(),
+            token_expires: Family::default(),
             calls: None,
         };
         registry.register(
@@ -81,6 +88,16 @@ impl Metrics {
             "mooring_cloud_limiter_wait_seconds",
             "How long requests waited for their turn, by --cloud-api-qps and the cloud's word",
             metrics.wait.clone(),
+        );
+        registry.register(
+            "mooring_cloud_token_changed_timestamp_seconds",
+            "When the file with the token in use was last written, in seconds since 1970",
+            metrics.token_changed.clone(),
+        );
+        registry.register(
+            "mooring_cloud_token_expiry_timestamp_seconds",
+            "When the token in use expires, in seconds since 1970, where the cloud says so",
+            metrics.token_expires.clone(),
         );
         metrics
     }
@@ -109,6 +126,18 @@ impl Metrics {
             result: if succeeded { "ok" } else { "error" },
         };
         calls.counter.get_or_create(&labels).inc();
+    }
+
+    /// This token is in use.
+    pub(super) fn uses_token(&self, provider: &'static str, times: TokenTimes) {
+        for (family, time) in [
+            (&self.token_changed, times.changed),
+            (&self.token_expires, times.expires),
+        ] {
+            if let Some(time) = time {
+                family.get_or_create(&ProviderLabels { provider }).set(time);
+            }
+        }
     }
 
     /// A request was sent and has ended.
@@ -149,5 +178,34 @@ impl Metrics {
         self.wait
             .get_or_create(&ProviderLabels { provider })
             .observe(wait.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_of_a_token_what_is_known() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.uses_token("linode", TokenTimes::default());
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        assert!(!text().contains("linode"), "{}", text());
+        let times = TokenTimes {
+            changed: Some(5),
+            expires: Some(7),
+        };
+        metrics.uses_token("linode", times);
+        for line in [
+            "mooring_cloud_token_changed_timestamp_seconds{provider=\"linode\"} 5",
+            "mooring_cloud_token_expiry_timestamp_seconds{provider=\"linode\"} 7",
+        ] {
+            assert!(text().contains(line), "{}", text());
+        }
     }
 }

@@ -16,16 +16,17 @@ mod grant;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use mooring_common::work_queue::Backoff;
 use reqwest::Url;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::{CloudError, ErrorKind, Metrics, Secret, Tokens, Transport};
+use super::{CloudError, ErrorKind, Metrics, Secret, TokenTimes, Tokens, Transport};
 pub use client::{ClientCredentials, ClientSource};
 pub use endpoint::Remedies;
 use endpoint::{Endpoint, Failure, Granted};
@@ -72,6 +73,8 @@ pub struct TokenSource {
     grant: Grant,
     scope: Option<&'static str>,
     generation: AtomicU64,
+    /// When the token expires, in seconds since 1970; 0: there is none.
+    expires: AtomicI64,
     state: Mutex<State>,
 }
 
@@ -135,6 +138,7 @@ impl TokenSource {
             grant,
             scope,
             generation: AtomicU64::new(0),
+            expires: AtomicI64::new(0),
             state: Mutex::new(state),
         }))
     }
@@ -153,6 +157,9 @@ impl TokenSource {
         match self.ask_by_all_means(state).await {
             Ok(granted) => {
                 let ends = now + granted.lasts;
+                let lasts = i64::try_from(granted.lasts.as_secs()).unwrap_or_default();
+                let expires = Timestamp::now().as_second().saturating_add(lasts);
+                self.expires.store(expires, Ordering::Relaxed);
                 state.token = Some(Token {
                     secret: granted.token.clone(),
                     obtained: Instant::now(),
@@ -277,6 +284,14 @@ impl Tokens for TokenSource {
         "the token of this client is refused; look whether it was disabled, and whether the API and \
          the token endpoint belong together"
             .to_owned()
+    }
+
+    fn times(&self) -> TokenTimes {
+        let expires = self.expires.load(Ordering::Relaxed);
+        TokenTimes {
+            changed: None,
+            expires: (expires > 0).then_some(expires),
+        }
     }
 }
 

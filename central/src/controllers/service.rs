@@ -11,11 +11,13 @@ mod l2;
 mod patch;
 mod routing;
 mod secret_api;
+mod without_address;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, ObjectKey};
 use mooring_common::work_queue::{Backoff, WorkQueue, work};
@@ -35,6 +37,8 @@ pub use l2::{L2Snapshot, preview as preview_l2};
 pub use routing::{Routing, Server};
 use secret_api::Freshness;
 pub use secret_api::secrets as read_secrets;
+use without_address::Reason;
+pub use without_address::WithoutAddress;
 
 /// Services to look at.
 pub type Queue = WorkQueue<ObjectKey>;
@@ -53,6 +57,8 @@ pub struct L2 {
     pub namespaces: Arc<Cache<NamespaceView>>,
     /// Called when an address was given out or came back.
     pub changed: Box<dyn Fn() + Send + Sync>,
+    /// Which Services have no address.
+    pub without_address: WithoutAddress,
 }
 
 /// What the controller works on.
@@ -67,6 +73,8 @@ pub struct Work {
     pub own_classes: Vec<String>,
     /// `--serve-classless-services`.
     pub serves_classless: bool,
+    /// Which Services have no address.
+    pub without_address: WithoutAddress,
 }
 
 struct Controller {
@@ -77,6 +85,7 @@ struct Controller {
     /// Whether the L2Networks are known.
     l2_ready: AtomicBool,
     clouds: Vec<CloudServices>,
+    without_address: WithoutAddress,
 }
 
 /// Runs until cancelled, and then until what is under way has come to its end.
@@ -112,6 +121,7 @@ pub async fn run(
         l2,
         l2_ready: AtomicBool::new(false),
         clouds,
+        without_address: to_do.without_address,
     });
     let synced = cancel.run_until_cancelled(controller.services.synced());
     if synced.await.is_none() {
@@ -129,7 +139,7 @@ pub async fn run(
         let controller = controller.clone();
         move |key| {
             let controller = controller.clone();
-            async move { controller.pass(&key).await }
+            async move { controller.counted_pass(&key).await }
         }
     });
     let prepared = cancel.run_until_cancelled(controller.prepare_l2());
@@ -146,6 +156,17 @@ impl Controller {
         for (key, _) in self.services.all() {
             self.queue.add(key);
         }
+    }
+
+    /// One look at one Service, and whether it has its address now.
+    async fn counted_pass(&self, key: &ObjectKey) -> Outcome<Failure> {
+        let outcome = self.pass(key).await;
+        let service = self.services.get(key);
+        let service = service.filter(|service| self.routing.server(service).is_some());
+        let now = Timestamp::now().as_second();
+        self.without_address
+            .passed(key, service.as_deref(), &outcome, now);
+        outcome
     }
 
     /// One look at one Service.

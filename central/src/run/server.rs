@@ -1,28 +1,28 @@
 //! The endpoints of `mooring-central`, by HTTPS: `/healthz`, `/livez`, `/readyz`, `/metrics`.
 
-mod access;
-mod certificate;
-mod tls;
-
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
 use kube::Client;
+use mooring_common::serving::{self, Access, Certificate, Connections, TlsError};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::cloud_provider::registration::Obstacle;
 use crate::flags::ServingFlags;
-pub use access::Access;
-use certificate::Certificate;
-pub use certificate::TlsError;
+
+/// How many are served at once.
+const CONNECTIONS: Connections = Connections {
+    remote: 64,
+    loopback: 16,
+};
 
 /// What the endpoints tell.
 pub struct Health {
@@ -96,20 +96,21 @@ pub async fn serve(
         .map_err(|source| ServeError::Bind { address, source })?;
     let allowed: HashSet<String> = flags.always_allowed.iter().cloned().collect();
     let access = Arc::new(Access::new(client, allowed));
-    let metrics_of_certificate = certificate::Metrics::register(&mut registry);
+    let metrics_of_certificate = serving::Metrics::register(&mut registry);
     let router = Router::new()
         .route("/healthz", get(alive))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         // Not of paths that there are not: nobody is asked about these.
-        .route_layer(middleware::from_fn_with_state(access, access::check))
+        .route_layer(middleware::from_fn_with_state(access, serving::check))
         .with_state(Arc::new(Told { health, registry }));
-    let certificate = Certificate::new(flags.certificate.as_ref())?;
+    let files = flags.certificate.as_ref();
+    let certificate = Certificate::new(files, "mooring-central", metrics_of_certificate)?;
     tracing::info!(%address, "serving");
     tokio::select! {
-        () = tls::serve(listener, &certificate, router) => {}
-        () = certificate.follow(&metrics_of_certificate) => {}
+        () = serving::serve(listener, &certificate, CONNECTIONS, router) => {}
+        () = certificate.follow() => {}
     }
     Ok(())
 }
@@ -126,14 +127,7 @@ async fn ready(State(told): State<Arc<Told>>) -> Response {
 }
 
 async fn metrics(State(told): State<Arc<Told>>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &told.registry) {
-        Ok(()) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    serving::metrics(&told.registry)
 }
 
 #[cfg(test)]

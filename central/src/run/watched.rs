@@ -8,6 +8,7 @@ use kube::{Api, Client};
 use mooring_common::k8s::{Cache, Change};
 use mooring_common::node_init::calls_for_a_look;
 use mooring_common::node_view::NodeView;
+use mooring_common::work_queue::Queues;
 use tokio::sync::Notify;
 
 use crate::cloud_provider::Instances;
@@ -74,6 +75,18 @@ impl Watched {
             route_queue: routes::queue(),
             ipam_queue: node_ipam::queue(),
         }
+    }
+
+    /// The queues, for what is counted of them.
+    pub(super) fn queues(&self) -> Queues {
+        let mut queues = Queues::default();
+        queues.add("node", &self.node_queue);
+        queues.add("node_lifecycle", &self.lifecycle_queue);
+        queues.add("service", &self.service_queue);
+        queues.add("l2network", &self.network_queue);
+        queues.add("route", &self.route_queue);
+        queues.add("node_ipam", &self.ipam_queue);
+        queues
     }
 
     fn node_changed(&self, change: &Change<NodeView>, instances: &dyn Instances, follows: Follows) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use super::connection::{self, Connections};
 use crate::clear_text::is_exposed;
 
 /// Where the API server is, and who asks.
@@ -19,6 +20,8 @@ pub struct ClientOptions {
     pub master: Option<String>,
     /// How this program names itself in the audit log.
     pub user_agent: String,
+    /// How requests share connections.
+    pub connections: Connections,
 }
 
 /// Why there is no client.
@@ -90,7 +93,7 @@ pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
     if let Ok(agent) = options.user_agent.parse() {
         config.headers.push((http::header::USER_AGENT, agent));
     }
-    Client::try_from(config).map_err(ClientError::Client)
+    connection::connect(config, options.connections).map_err(ClientError::Client)
 }
 
 async fn of_context(context: &str) -> Result<Config, ClientError> {

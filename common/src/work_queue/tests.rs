@@ -315,3 +315,68 @@ async fn cancellation_lets_running_pass_end() {
     assert_eq!((begun.recv().await, begun.recv().await), (Some("a"), None));
     assert_eq!((over.recv().await, over.recv().await), (Some("a"), None));
 }
+
+/// What a scrape says of one queue.
+fn scraped(queue: &Arc<WorkQueue<&'static str>>) -> String {
+    let mut queues = Queues::default();
+    queues.add("test", queue);
+    let mut registry = prometheus_client::registry::Registry::default();
+    registry.register_collector(Box::new(queues));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    text
+}
+
+#[track_caller]
+fn says(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.lines().any(|l| l == *line), "no {line}:\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_counts_depth_adds_retries_and_outcomes() {
+    let queue = Arc::new(WorkQueue::new(BACKOFF));
+    for key in ["a", "b", "b"] {
+        queue.add(key);
+    }
+    queue.add_later("c");
+    queue.add_after("d", Duration::from_secs(60));
+    says(
+        &scraped(&queue),
+        &[
+            "workqueue_depth{name=\"test\"} 3",
+            "workqueue_adds_total{name=\"test\"} 3",
+            "workqueue_longest_running_processor_seconds{name=\"test\"} 0.0",
+        ],
+    );
+    let (mut passes, cancel) = worker(&queue, 1, |n| match n {
+        0 => Outcome::Backoff(std::fmt::Error),
+        1 => Outcome::WaitForChange("no".to_owned()),
+        _ => Outcome::Done,
+    });
+    passes.recv().await.unwrap();
+    says(&scraped(&queue), &["workqueue_depth{name=\"test\"} 2"]);
+    for _ in 0..2 {
+        passes.recv().await.unwrap();
+    }
+    // The failed one comes again, and d at last.
+    for _ in 0..2 {
+        passes.recv().await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    says(
+        &scraped(&queue),
+        &[
+            "workqueue_depth{name=\"test\"} 0",
+            "workqueue_adds_total{name=\"test\"} 5",
+            "workqueue_retries_total{name=\"test\"} 1",
+            "workqueue_work_duration_seconds_count{name=\"test\"} 5",
+            "workqueue_queue_duration_seconds_count{name=\"test\"} 5",
+            "mooring_passes_total{controller=\"test\",outcome=\"failed\"} 1",
+            "mooring_passes_total{controller=\"test\",outcome=\"waits_for_change\"} 1",
+            "mooring_passes_total{controller=\"test\",outcome=\"done\"} 3",
+        ],
+    );
+    cancel.cancel();
+}

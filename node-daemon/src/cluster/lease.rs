@@ -115,6 +115,7 @@ impl LeaseKeeper {
         cancel: CancellationToken,
     ) {
         let mut next = Instant::now();
+        let mut failing = false;
         let mut last_write = None;
         loop {
             tokio::select! {
@@ -136,11 +137,17 @@ impl LeaseKeeper {
             let wait = match result {
                 // Once is enough.
                 Ok(()) if wanted == DesiredLease::LetGo => A_LONG_TIME,
-                Ok(()) => self.duration / 3,
+                Ok(()) => {
+                    failing = false;
+                    self.duration / 3
+                }
                 Err(error) => {
                     self.failures.inc();
-                    let error = with_causes(&error);
-                    tracing::warn!(lease = %node_lease(&self.node_name), error, "not renewed");
+                    if !std::mem::replace(&mut failing, true) {
+                        let error = with_causes(&error);
+                        let lease = node_lease(&self.node_name);
+                        tracing::warn!(%lease, error, "not renewed, will try again");
+                    }
                     RETRY
                 }
             };

@@ -4,6 +4,7 @@ mod attempts;
 mod claims;
 mod confirmation;
 mod consent;
+mod figures;
 #[cfg(feature = "simulator")]
 mod ghosts;
 mod grouping;
@@ -35,6 +36,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::claims::Claims;
+pub use self::figures::Figures;
 use self::grouping::Grouping;
 use self::handover::HandOvers;
 use self::held_keys::HeldKeys;

@@ -146,57 +146,61 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
-            "l2_owner",
+            "mooring_l2_owner",
             "Addresses that this node announces",
             metrics.owner.clone(),
         );
         registry.register(
-            "l2_takeovers",
+            "mooring_l2_takeovers",
             "How often this node began to announce an address, by reason",
             metrics.takeovers.clone(),
         );
         registry.register(
-            "l2_conflicts",
+            "mooring_l2_conflicts",
             "Claims of our addresses by stations that are no node daemons",
             metrics.conflicts.clone(),
         );
-        let arp = ["l2_arp_requests", "l2_arp_replies", "l2_arp_gratuitous"];
+        let arp = [
+            "mooring_l2_arp_requests",
+            "mooring_l2_arp_replies",
+            "mooring_l2_arp_gratuitous",
+        ];
         metrics.arp.register(registry, arp, "ARP");
         let ndp = [
-            "l2_ndp_solicitations",
-            "l2_ndp_advertisements",
-            "l2_ndp_unsolicited",
+            "mooring_l2_ndp_solicitations",
+            "mooring_l2_ndp_advertisements",
+            "mooring_l2_ndp_unsolicited",
         ];
         metrics.ndp.register(registry, ndp, "NDP");
         registry.register(
-            "l2_send_errors",
+            "mooring_l2_send_errors",
             "Frames that the kernel did not take",
             metrics.send_errors.clone(),
         );
         registry.register(
-            "l2_loop_stall_seconds",
+            "mooring_l2_loop_stall_seconds",
             "How late the thread of the segments woke up, where that was 50 ms or more",
             metrics.stalls.clone(),
         );
         metrics.segments.register(registry);
         registry.register(
-            "l2_lease_renew_failures",
+            "mooring_l2_lease_renew_failures",
             "Renewals of this node's Lease that failed",
             metrics.lease_renew_failures.clone(),
         );
         registry.register(
-            "l2_service_proxy_works",
+            "mooring_l2_service_proxy_works",
             "0 while this node's service proxy says that it does not work",
             metrics.service_proxy.clone(),
         );
         registry.register(
-            "l2_service_proxy_late",
+            "mooring_l2_service_proxy_late",
             "Services with externalTrafficPolicy Local whose endpoint here the service proxy did not \
              confirm in time",
             metrics.service_proxy_late.clone(),
         );
         registry.register(
-            "l2_api_view_age_seconds",
+            "mooring_l2_api_view_age_seconds",
             "Seconds since the API server was last heard of",
             metrics.view_age.clone(),
         );
@@ -219,7 +223,7 @@ mod tests {
             prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
             text
         };
-        assert!(text().contains("l2_owner{segment=\"public\",ip=\"192.0.2.10\"} 1"));
+        assert!(text().contains("mooring_l2_owner{segment=\"public\",ip=\"192.0.2.10\"} 1"));
         metrics.owner.remove(&labels);
         assert!(!text().contains("192.0.2.10"));
     }

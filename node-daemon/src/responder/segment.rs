@@ -464,6 +464,8 @@ impl Segment {
         let voters = self.said.as_ref().map(|(_, said)| &said.voters);
         let mut members = self.peers.members(self.node, &desired.view, voters, now);
         self.labels.members(&shared.metrics.segments, &members);
+        let figures = self.machine.figures();
+        self.labels.figures(&shared.metrics.segments, figures);
         members.extend(self.own_member(shared));
         if *self.members != members {
             self.members = Arc::new(members);

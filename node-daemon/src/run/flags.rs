@@ -83,6 +83,7 @@ const FLAGS: &[Flag] = &[
     flag(SERVING, "livez-read-through", Bool, "false", "Call a Service with a healthCheckNodePort healthy only if the service proxy does so there as well."),
     flag(SERVING, "service-proxy-healthz", Text, "127.0.0.1:10256", "The HTTP health endpoint of this Node's service proxy: kube-proxy's --healthz-bind-address. Its answer counts for health checks and for who announces addresses. No answer changes nothing."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
+    flag(SERVING, "metrics-secure-bind-address", Text, "", "Where /metrics is served by HTTPS too, such as [::]:10270, for clients that the API server permits to get the path /metrics. The certificate is made in memory. The daemon's ServiceAccount must be permitted to create TokenReviews and SubjectAccessReviews. Absent: nowhere."),
     flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
     flag(CLIENT, "kubeconfig", Text, "", "A kubeconfig file. Absent: the configuration that every Pod is given."),
     flag(CLIENT, "master", Text, "", "The API server's address, overriding the kubeconfig's."),
@@ -107,6 +108,8 @@ pub struct Flags {
     pub livez: Option<LivezFlags>,
     /// `--metrics-bind-address`; `None` with `--metrics=false`.
     pub metrics: Option<SocketAddr>,
+    /// `--metrics-secure-bind-address`; `None` with `--metrics=false` too.
+    pub secure_metrics: Option<SocketAddr>,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `--master`.
@@ -166,6 +169,7 @@ impl Flags {
             clean_up,
             livez: read_livez(&mut reader),
             metrics: read_address(&mut reader, "metrics", "metrics-bind-address"),
+            secure_metrics: read_address(&mut reader, "metrics", "metrics-secure-bind-address"),
             kubeconfig: reader.text("kubeconfig").map(Into::into),
             master: reader.text("master"),
             verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
@@ -292,6 +296,11 @@ mod tests {
         assert_eq!(flags.livez.unwrap().address.port(), 10266);
         let quiet = read("--node-name=n1 --livez=false --announce=false --metrics=false").unwrap();
         assert!(quiet.livez.is_none() && quiet.announce.is_none() && quiet.metrics.is_none());
+        assert!(flags.secure_metrics.is_none(), "nobody has asked for it");
+        let secure = "--node-name=n1 --metrics-secure-bind-address=[::]:10270";
+        assert_eq!(read(secure).unwrap().secure_metrics.unwrap().port(), 10270);
+        let off = read(&format!("{secure} --metrics=false")).unwrap();
+        assert!(off.secure_metrics.is_none());
     }
 
     #[test]

@@ -27,12 +27,12 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
-            "l2_vlan_device_repairs",
+            "mooring_l2_vlan_device_repairs",
             "Parts of VLAN interfaces and their return path that somebody else had removed or changed",
             metrics.repairs.clone(),
         );
         registry.register(
-            "l2_vlan_netlink_overruns",
+            "mooring_l2_vlan_netlink_overruns",
             "How often messages of the kernel were lost, so that all was read anew",
             metrics.overruns.clone(),
         );

@@ -15,6 +15,7 @@ mod fence_nodes;
 mod fence_segments;
 mod fence_services;
 mod helm;
+mod order;
 mod permissions;
 mod phoenixnap;
 mod pod_network;

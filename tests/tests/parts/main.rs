@@ -1,11 +1,13 @@
 //! What stands alone: clients of clouds, simulations, the control plane of the tests, the shipped manifests,
 //! generated pages and dependencies.
 
+mod api_server_connection;
 mod cloud_clients;
 mod cloud_sims;
 mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;
 mod linode_cases;
+mod monitoring;
 mod references;
 mod rooms;

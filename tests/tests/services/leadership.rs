@@ -1,7 +1,7 @@
 //! The process `mooring-central`: who leads, what is served, how it ends.
 
 mod certificate;
-mod endpoints;
+pub(crate) mod endpoints;
 mod flags;
 mod floods;
 mod heartbeats;
@@ -41,7 +41,7 @@ async fn new_holder(cluster: &Cluster, before: Option<&str>, limit: Duration) ->
 }
 
 /// A leader, and one who stands by with warm caches.
-async fn two_replicas(cluster: &Cluster) -> (Central, Central) {
+pub(crate) async fn two_replicas(cluster: &Cluster) -> (Central, Central) {
     let leader = cluster.start_central(CentralFlags::replica()).await;
     new_holder(cluster, None, SOON).await;
     let standby = cluster.start_central(CentralFlags::replica()).await;

@@ -6,6 +6,7 @@ mod kubectl_mooring;
 mod l2_networks;
 mod l2_services;
 mod leadership;
+mod metrics;
 mod moving;
 mod services_alone;
 mod upstream_manifest;

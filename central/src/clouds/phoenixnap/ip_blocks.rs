@@ -29,6 +29,7 @@ mod ensure;
 mod garbage_collector;
 mod l2_network;
 mod members;
+mod metrics;
 mod notices;
 mod observe;
 mod orphans;
@@ -50,6 +51,7 @@ use super::NAME;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::pooled::Pool;
 use crate::engine::provider::AccountWords;
+pub(super) use metrics::BlockMetrics;
 pub(super) use state::Blocks;
 use step::Step;
 

@@ -8,7 +8,7 @@ use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Flag, flag};
 use mooring_common::names::annotations::IP_BLOCK_CLAIM;
 
-use super::ip_blocks::Blocks;
+use super::ip_blocks::{BlockMetrics, Blocks};
 use super::setting::Setting;
 use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
 use crate::cloud_api::Fault;
@@ -62,12 +62,13 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         .as_ref()
         .is_some_and(|settings| matches!(settings.setting, Setting::L2(_)));
     let load_balancers = settings.map(|settings| -> MakeLoadBalancers {
+        let metrics = BlockMetrics::register(context.registry, settings.flags.max_blocks);
         read_annotation(&settings.location_annotation);
         Box::new(move |client, identity| {
             let cluster = RealCluster::new(client.clone(), IP_BLOCK_CLAIM);
             let (cloud, identity) = (phoenixnap.api.clone(), identity.to_owned());
             let blocks = Blocks::new(cloud, machines, Arc::new(cluster), identity, settings);
-            Arc::new(PooledEngine::new(blocks))
+            Arc::new(PooledEngine::new(blocks.counted_by(metrics)))
         })
     });
     let mut cloud = Cloud::of(inventory);

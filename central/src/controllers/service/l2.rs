@@ -29,7 +29,7 @@ use mooring_common::names::components;
 
 use super::api::{fresh, fresh_all};
 use super::routing::{Routing, Server};
-use super::{Failure, L2, Queue};
+use super::{Failure, L2, Queue, WithoutAddress};
 use crate::controllers::Context;
 use crate::controllers::address_pool::{Allocations, Claim, Namespace};
 use crate::views::namespace_view::NamespaceView;
@@ -56,6 +56,7 @@ pub(super) struct L2Services {
     /// Services that were refused an address: they are looked at again when one comes back.
     waiting: Mutex<HashSet<ObjectKey>>,
     restorations: Restorations,
+    without_address: WithoutAddress,
 }
 
 impl L2Services {
@@ -77,6 +78,7 @@ impl L2Services {
             changed: l2.changed,
             waiting: Mutex::default(),
             restorations: Restorations::default(),
+            without_address: l2.without_address,
         }
     }
 

@@ -109,6 +109,7 @@ impl InspectFlags {
                 context: reader.text("context"),
                 master: reader.text("master"),
                 user_agent: "kubectl-mooring".to_owned(),
+                ..ClientOptions::default()
             },
             scope: Scope {
                 system: reader.text("mooring-namespace").unwrap_or_default(),

@@ -76,6 +76,14 @@ annotations:
 {{- if contains ":" .address -}}[{{ .address }}]{{- else -}}{{ .address }}{{- end -}}:{{ .port }}
 {{- end }}
 
+{{/* By which a Prometheus that goes by annotations finds /metrics at a port. */}}
+{{- define "mooring.scrapeAnnotations" -}}
+prometheus.io/scrape: "true"
+prometheus.io/scheme: https
+prometheus.io/port: {{ .port | quote }}
+prometheus.io/path: /metrics
+{{- end }}
+
 {{/* On the host network, where the kubelet asks central how it is: a new Node has no address yet. */}}
 {{- define "mooring.probeHost" -}}
 {{- if has .Values.central.bindAddress (list "0.0.0.0" "::") -}}

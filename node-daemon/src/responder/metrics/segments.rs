@@ -64,6 +64,14 @@ pub struct SegmentMetrics {
     pub hand_over: Histogram,
     /// The other members, by way and by whether they are heard.
     pub members: Family<MemberLabels, Gauge>,
+    /// 1: a majority of the voters hears this node, and is heard.
+    pub quorum: Family<SegmentLabels, Gauge>,
+    /// How many voters there are.
+    pub voters: Family<SegmentLabels, Gauge>,
+    /// Addresses that somebody is to speak for.
+    pub wanted: Family<SegmentLabels, Gauge>,
+    /// Those of them for which nobody is known to speak.
+    pub without_speaker: Family<SegmentLabels, Gauge>,
     /// From a heartbeat until a voter's echo of it arrives, in seconds.
     pub heartbeat_rtt: Histogram,
     /// Heartbeats that should have come and have not, while their sender was heard otherwise.
@@ -88,6 +96,10 @@ impl Default for SegmentMetrics {
             takeover: Histogram::new([0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.0, 5.0, 30.0]),
             hand_over: Histogram::new([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0]),
             members: Family::default(),
+            quorum: Family::default(),
+            voters: Family::default(),
+            wanted: Family::default(),
+            without_speaker: Family::default(),
             heartbeat_rtt: Histogram::new([0.001, 0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4]),
             heartbeats_lost: Family::default(),
             sent: Family::default(),
@@ -103,62 +115,82 @@ impl SegmentMetrics {
     /// Enters them into a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
-            "l2_mandate_remaining_seconds",
+            "mooring_l2_speaking_lease_remaining_seconds",
             "For how long this node may still speak without being confirmed by voters",
             self.speaking_lease_remaining.clone(),
         );
         registry.register(
-            "l2_mandate_lapses",
+            "mooring_l2_speaking_lease_lapses",
             "How often the right to speak ran out",
             self.lapses.clone(),
         );
         registry.register(
-            "l2_takeover_seconds",
+            "mooring_l2_takeover_seconds",
             "For how long nobody could be heard for an address that was taken over",
             self.takeover.clone(),
         );
         registry.register(
-            "l2_handover_seconds",
+            "mooring_l2_handover_seconds",
             "How long it took to hand addresses over to another node",
             self.hand_over.clone(),
         );
         registry.register(
-            "l2_peers",
+            "mooring_l2_peers",
             "Other members of each segment, by the path they are heard on or not",
             self.members.clone(),
         );
         registry.register(
-            "l2_heartbeat_rtt_seconds",
+            "mooring_l2_quorum",
+            "1 while this node hears a majority of the voters, and they hear it",
+            self.quorum.clone(),
+        );
+        registry.register(
+            "mooring_l2_voters",
+            "Nodes that vote on who speaks",
+            self.voters.clone(),
+        );
+        registry.register(
+            "mooring_l2_addresses",
+            "Addresses of the segment that a node is to speak for",
+            self.wanted.clone(),
+        );
+        registry.register(
+            "mooring_l2_addresses_without_speaker",
+            "Those of these addresses for which nobody is known to speak",
+            self.without_speaker.clone(),
+        );
+        registry.register(
+            "mooring_l2_heartbeat_rtt_seconds",
             "From a heartbeat until a voter's echo of it",
             self.heartbeat_rtt.clone(),
         );
         registry.register(
-            "l2_heartbeats_lost",
+            "mooring_l2_heartbeats_lost",
             "Heartbeats of other members that have not come",
             self.heartbeats_lost.clone(),
         );
         registry.register(
-            "l2_messages_sent",
+            "mooring_l2_messages_sent",
             "Messages to other members",
             self.sent.clone(),
         );
         registry.register(
-            "l2_messages_received",
+            "mooring_l2_messages_received",
             "Messages of other members",
             self.received.clone(),
         );
         registry.register(
-            "l2_messages_dropped",
+            "mooring_l2_messages_dropped",
             "Messages that were not taken or not sent, by reason",
             self.dropped.clone(),
         );
         registry.register(
-            "l2_gateway_reachable",
+            "mooring_l2_gateway_reachable",
             "Whether a gateway has answered when it was last asked, which is done in doubt",
             self.gateway_reachable.clone(),
         );
         registry.register(
-            "l2_transitions",
+            "mooring_l2_transitions",
             "Transitions of the protocol by which nodes agree on who speaks",
             self.transitions.clone(),
         );
@@ -169,6 +201,14 @@ impl SegmentMetrics {
         let labels = SegmentLabels::new(segment);
         self.speaking_lease_remaining.remove(&labels);
         self.gateway_reachable.remove(&labels);
+        for metric in [
+            &self.quorum,
+            &self.voters,
+            &self.wanted,
+            &self.without_speaker,
+        ] {
+            metric.remove(&labels);
+        }
         for path in ["segment", "node_network"] {
             for state in ["heard", "silent"] {
                 self.members.remove(&MemberLabels {
@@ -178,5 +218,35 @@ impl SegmentMetrics {
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gauges_go_with_their_segment() {
+        let mut registry = Registry::default();
+        let metrics = SegmentMetrics::default();
+        metrics.register(&mut registry);
+        let labels = SegmentLabels::new("lan");
+        for gauge in [
+            &metrics.quorum,
+            &metrics.voters,
+            &metrics.wanted,
+            &metrics.without_speaker,
+            &metrics.gateway_reachable,
+        ] {
+            gauge.get_or_create(&labels).set(1);
+        }
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        assert!(text().contains("mooring_l2_addresses_without_speaker{segment=\"lan\"} 1"));
+        metrics.forget("lan");
+        assert!(!text().contains("\"lan\""), "{}", text());
     }
 }

@@ -1,6 +1,6 @@
 //! Counting, by segment.
 
-use crate::protocol::{Moment, Path, Transition};
+use crate::protocol::{Figures, Moment, Path, Transition};
 use crate::responder::Member;
 use crate::responder::address_responder::TransmitKind;
 use crate::responder::metrics::{
@@ -116,6 +116,18 @@ impl Labels {
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
                 metrics.members.get_or_create(&labels).set(count);
             }
+        }
+    }
+
+    pub(super) fn figures(&self, metrics: &SegmentMetrics, figures: Figures) {
+        let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        for (metric, value) in [
+            (&metrics.quorum, i64::from(figures.quorum)),
+            (&metrics.voters, number(figures.voters)),
+            (&metrics.wanted, number(figures.wanted)),
+            (&metrics.without_speaker, number(figures.without_speaker)),
+        ] {
+            metric.get_or_create(&self.segment).set(value);
         }
     }
 

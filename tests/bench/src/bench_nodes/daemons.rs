@@ -136,7 +136,6 @@ pub(super) fn start_program(
 pub(super) async fn run_task(node: String, kubeconfig: PathBuf, metadata: String) -> Result<()> {
     let client = client(&ClientOptions {
         kubeconfig: Some(kubeconfig),
-        master: None,
         user_agent: "mooring-node".to_owned(),
         ..ClientOptions::default()
     })

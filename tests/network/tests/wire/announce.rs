@@ -3,6 +3,7 @@
 
 mod claimed;
 mod cluster;
+mod connection;
 mod draining;
 mod handover;
 mod interfaces;
@@ -10,6 +11,7 @@ mod kernel;
 mod kernel_answers;
 mod keyless;
 mod memory;
+mod monitoring;
 mod notices;
 mod occupied;
 mod outage;

@@ -16,6 +16,7 @@ use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Settings;
 use super::CLOUD;
+use super::metrics::BlockMetrics;
 use super::ownership::{Owned, Owner};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::engine::cluster::{Cluster, NodeAnnotations};
@@ -85,6 +86,7 @@ pub(in crate::clouds::phoenixnap) struct Blocks {
     /// Whether a block was given back, and nobody has been told that there is room.
     pub(super) is_freed: bool,
     pub(super) reports: Reports,
+    metrics: BlockMetrics,
 }
 
 /// The address that a Node peers from and what it was told of its BGP peers, by the Node's UID: one that is
@@ -128,7 +130,15 @@ impl Blocks {
             annotated: WrittenPeers::new(),
             is_freed: false,
             reports: Reports::default(),
+            metrics: BlockMetrics::default(),
         }
+    }
+
+    /// The same, counted there.
+    #[must_use]
+    pub(in crate::clouds::phoenixnap) fn counted_by(mut self, metrics: BlockMetrics) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// What is known of the cloud is not good enough any more.
@@ -156,6 +166,7 @@ impl Blocks {
         });
         self.blocks = blocks;
         self.as_of = Some(begun);
+        self.metrics.count(&self.blocks);
     }
 
     /// The cloud refuses a block whose tags do not exist: somebody may have taken one away.
@@ -186,6 +197,7 @@ impl Blocks {
         self.unlisted.push((owned.clone(), now));
         self.blocks.retain(|other| other.block.id != owned.block.id);
         self.blocks.push(owned);
+        self.metrics.count(&self.blocks);
     }
 
     pub(super) fn attached(&mut self, block: &str, network: &str) {
@@ -221,10 +233,12 @@ impl Blocks {
             owned.block.tags = tags;
             owned.owner = Owner::Marked;
         }
+        self.metrics.count(&self.blocks);
     }
 
     pub(super) fn released(&mut self, block: &str) {
         self.blocks.retain(|owned| owned.block.id != block);
+        self.metrics.count(&self.blocks);
         self.failed.forget(block);
         self.unlisted.retain(|(owned, _)| owned.block.id != block);
     }

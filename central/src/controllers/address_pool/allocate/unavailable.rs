@@ -166,6 +166,23 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
+    /// A word for metrics.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::NoPools => "no_l2_network",
+            Self::NoSuchNetwork { .. } | Self::NoSuchPool { .. } => "no_such_pool",
+            Self::OnRequest { .. } | Self::NotSelected { .. } => "not_selected",
+            Self::Outside { .. } | Self::Reserved { .. } | Self::Apart { .. } => "invalid_address",
+            Self::NotAllowed { .. } => "namespace_not_allowed",
+            Self::NamespacesNotListed { .. } => "namespaces_not_listed",
+            Self::NamespaceAbsent { .. } => "pending",
+            Self::NamespaceFull { .. } => "namespace_full",
+            Self::Taken { .. } | Self::NotShared { .. } => "address_taken",
+            Self::Exhausted { .. } => "no_free_address",
+        }
+    }
+
     /// Whether it will be over in a moment, without anybody's doing, and need not be told.
     #[must_use]
     pub const fn is_momentary(&self) -> bool {

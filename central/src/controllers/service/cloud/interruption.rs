@@ -6,7 +6,7 @@ use mooring_common::names::reasons;
 use super::{CloudServices, SOON, service_states};
 use crate::cloud_api::ErrorKind;
 use crate::cloud_provider::load_balancers::{ReconcileError, Stop};
-use crate::controllers::service::Failure;
+use crate::controllers::service::{Failure, Reason};
 use crate::views::service_view::ServiceView;
 
 /// What did not work.
@@ -79,6 +79,7 @@ impl CloudServices {
         match cause {
             Cause::Cloud(ReconcileError::Stopped(stop)) => stopped(stop),
             Cause::Cloud(ReconcileError::Cloud(error)) => {
+                self.meets(service, Reason::Cloud(error.kind));
                 self.tell_failure(service, attempt, &error.to_string())
                     .await;
                 if error.kind == ErrorKind::Invalid {
@@ -99,6 +100,13 @@ impl CloudServices {
                 Outcome::Backoff(Failure::Cluster(error))
             }
             Cause::Cloud(refusal @ (ReconcileError::Invalid(_) | ReconcileError::Refused(_))) => {
+                let is_invalid = matches!(refusal, ReconcileError::Invalid(_));
+                let reason = if is_invalid {
+                    Reason::Invalid
+                } else {
+                    Reason::Refused
+                };
+                self.meets(service, reason);
                 let text = refusal.to_string();
                 self.tell_failure(service, attempt, &text).await;
                 self.service_states.refused(&service.key);
@@ -117,6 +125,10 @@ impl CloudServices {
                 Outcome::Backoff(error)
             }
         }
+    }
+
+    fn meets(&self, service: &ServiceView, reason: Reason) {
+        self.metrics.without_address.meets(&service.key, reason);
     }
 
     async fn tell_failure(&self, service: &ServiceView, attempt: &Attempt, text: &str) {

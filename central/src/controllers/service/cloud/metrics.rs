@@ -1,9 +1,15 @@
 //! What is counted, under the names of the Go service controller.
 
+use mooring_common::engine::Impact;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use crate::cloud_provider::load_balancers::PlanSummary;
+use crate::controllers::service::WithoutAddress;
 
 /// One registration; clones count together.
 #[derive(Clone, Debug)]
@@ -14,6 +20,15 @@ pub struct Metrics {
     pub(super) update: Histogram,
     pub(super) orphans: Gauge,
     pub(super) endpoints: Histogram,
+    steps: Family<StepLabels, Counter>,
+    /// Which Services have no address.
+    pub without_address: WithoutAddress,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabels {
+    provider: &'static str,
+    impact: &'static str,
 }
 
 impl Metrics {
@@ -28,6 +43,8 @@ impl Metrics {
             update: seconds(),
             orphans: Gauge::default(),
             endpoints: Histogram::new(exponential_buckets(0.1, 2.0, 12)),
+            steps: Family::default(),
+            without_address: WithoutAddress::default(),
         };
         registry.register(
             "service_controller_loadbalancer_sync",
@@ -59,6 +76,26 @@ impl Metrics {
             "Seconds from a change of where a Service has endpoints until its load balancer showed it",
             metrics.endpoints.clone(),
         );
+        registry.register(
+            "mooring_plan_steps",
+            "Steps of plans for load balancers of which something was carried out, by what users notice",
+            metrics.steps.clone(),
+        );
+        registry.register_collector(Box::new(metrics.without_address.clone()));
         metrics
+    }
+
+    /// Something of a plan was carried out.
+    pub(super) fn carried_out(&self, provider: &'static str, plan: &PlanSummary) {
+        for step in &plan.steps {
+            let impact = match step.impact {
+                Impact::None => "none",
+                Impact::Brief => "brief",
+                Impact::Considerable => "considerable",
+                Impact::Major => "major",
+            };
+            let labels = StepLabels { provider, impact };
+            self.steps.get_or_create(&labels).inc();
+        }
     }
 }

@@ -104,6 +104,9 @@ impl CloudServices {
         let guard = PassGuard::new(self, service.clone(), aim, pass.begun);
         let progress = prepared.carry_out(&guard).await;
         attempt.has_written = guard.has_written();
+        if attempt.has_written {
+            self.metrics.carried_out(self.provider(), &shown);
+        }
         let service = guard.into_service();
         match progress? {
             Progress::Ensured(provided) => {

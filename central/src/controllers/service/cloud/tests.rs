@@ -1,3 +1,4 @@
+mod counted;
 mod endpoints;
 mod failures;
 mod fakes;

@@ -12,8 +12,8 @@ use super::observe::{Obstacle, recorded};
 use super::patch::operations;
 use super::plan::{self, Decision, ServiceStep};
 use crate::controllers::address_pool::Unavailable;
-use crate::controllers::service::Failure;
 use crate::controllers::service::api::{fresh, patch};
+use crate::controllers::service::{Failure, Reason};
 use crate::views::service_view::ServiceView;
 
 /// How often a Service that somebody else has changed is read and planned anew within one pass.
@@ -257,6 +257,10 @@ impl L2Services {
 
     async fn refuse(&self, service: &ServiceView, obstacle: Obstacle) -> Outcome<Failure> {
         let unavailable = obstacle.unavailable().cloned();
+        let reason = unavailable
+            .as_ref()
+            .map_or(Reason::Invalid, |why| Reason::Unavailable(why.label()));
+        self.without_address.meets(&service.key, reason);
         if unavailable.as_ref().is_some_and(Unavailable::is_momentary) {
             return Outcome::WaitForChange(obstacle.to_string());
         }

@@ -90,8 +90,14 @@ async fn the_kernel_answers(cluster: &AnnounceCluster, web: Addresses, speaker: 
             .sum::<u64>()
     };
     for (asked, answered) in [
-        ("l2_arp_requests_total", "l2_arp_replies_total"),
-        ("l2_ndp_solicitations_total", "l2_ndp_advertisements_total"),
+        (
+            "mooring_l2_arp_requests_total",
+            "mooring_l2_arp_replies_total",
+        ),
+        (
+            "mooring_l2_ndp_solicitations_total",
+            "mooring_l2_ndp_advertisements_total",
+        ),
     ] {
         eventually(&format!("{asked} counts"), SOON, async || {
             count(asked).await > 0

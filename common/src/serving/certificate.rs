@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use mooring_common::errors::with_causes;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use rustls::ServerConfig;
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
+
+use super::validity;
+use crate::errors::with_causes;
 
 /// How often the files are looked at. They are read, and not only their times: a kubelet exchanges a
 /// Secret's files by a symbolic link, and whatever it leads to may be as old as what was there before.
@@ -38,13 +42,17 @@ pub enum TlsError {
 
 /// How often the files have changed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Metrics {
+pub struct Metrics {
     reloads: Counter,
     failures: Counter,
+    /// When the present one ends, in seconds since 1970; empty if it was made in memory.
+    ends: Family<[(&'static str, &'static str); 0], Gauge>,
 }
 
 impl Metrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+    /// Registers them.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
             "mooring_serving_certificate_reloads",
@@ -56,13 +64,30 @@ impl Metrics {
             "Changes of the certificate's files that could not be used; the one before is still served",
             metrics.failures.clone(),
         );
+        registry.register(
+            "mooring_serving_certificate_expiry_timestamp_seconds",
+            "When the certificate from files that is served expires, in seconds since 1970",
+            metrics.ends.clone(),
+        );
         metrics
     }
 }
 
+impl Metrics {
+    fn serves_until(&self, ends: Option<i64>) {
+        match ends {
+            Some(ends) => {
+                self.ends.get_or_create(&[]).set(ends);
+            }
+            None => self.ends.clear(),
+        }
+    }
+}
+
 /// The certificate that is served.
-pub(super) struct Certificate {
+pub struct Certificate {
     config: ArcSwap<ServerConfig>,
+    metrics: Metrics,
     /// Its files, and what was in them.
     files: Option<(Files, Contents)>,
 }
@@ -82,29 +107,42 @@ struct Contents {
 }
 
 impl Certificate {
-    pub(super) fn new(files: Option<&(PathBuf, PathBuf)>) -> Result<Self, TlsError> {
+    /// From files for certificate and key, or made in memory for this name.
+    ///
+    /// # Errors
+    /// [`TlsError`] if there is none.
+    pub fn new(
+        files: Option<&(PathBuf, PathBuf)>,
+        name: &str,
+        metrics: Metrics,
+    ) -> Result<Self, TlsError> {
         let Some((certificate, key)) = files.cloned() else {
             return Ok(Self {
-                config: ArcSwap::from(made()?),
+                config: ArcSwap::from(made(name)?),
+                metrics,
                 files: None,
             });
         };
         let files = Files { certificate, key };
         let contents = files.read();
+        let (config, ends) = files.parse(&contents)?;
+        metrics.serves_until(ends);
         Ok(Self {
-            config: ArcSwap::from(files.parse(&contents)?),
+            config: ArcSwap::from(config),
+            metrics,
             files: Some((files, contents)),
         })
     }
 
     /// What to accept the next connection with.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.load_full())
     }
 
     /// Follows the files for as long as it is polled. What cannot be used is told once, and the
     /// certificate before it stays.
-    pub(super) async fn follow(&self, metrics: &Metrics) {
+    pub async fn follow(&self) {
         let Some((files, mut seen)) = self.files.clone() else {
             return std::future::pending().await;
         };
@@ -118,14 +156,15 @@ impl Certificate {
                 continue;
             }
             match files.parse(&contents) {
-                Ok(config) => {
+                Ok((config, ends)) => {
                     self.config.store(config);
-                    metrics.reloads.inc();
+                    self.metrics.serves_until(ends);
+                    self.metrics.reloads.inc();
                     let path = files.certificate.display();
                     tracing::info!(%path, "the certificate has changed; the new one is served");
                 }
                 Err(error) => {
-                    metrics.failures.inc();
+                    self.metrics.failures.inc();
                     let error = with_causes(&error);
                     tracing::warn!(error, "the certificate has changed; the old one is served");
                 }
@@ -144,7 +183,8 @@ impl Files {
         }
     }
 
-    fn parse(&self, contents: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
+    /// What to serve with, and when it ends.
+    fn parse(&self, contents: &Contents) -> Result<(Arc<ServerConfig>, Option<i64>), TlsError> {
         let fault = |path: &Path, source| TlsError::File {
             path: path.to_owned(),
             source,
@@ -152,10 +192,12 @@ impl Files {
         let chain = bytes(&contents.certificate)
             .and_then(|pem| CertificateDer::pem_slice_iter(pem).collect())
             .map_err(|source| fault(&self.certificate, source))?;
+        let chain: Vec<CertificateDer<'static>> = chain;
+        let ends = chain.first().and_then(|first| validity::not_after(first));
         let key = bytes(&contents.key)
             .and_then(PrivateKeyDer::from_pem_slice)
             .map_err(|source| fault(&self.key, source))?;
-        config(chain, key)
+        Ok((config(chain, key)?, ends))
     }
 }
 
@@ -166,8 +208,8 @@ fn bytes(read: &Result<Vec<u8>, std::io::ErrorKind>) -> Result<&[u8], pem::Error
     }
 }
 
-fn made() -> Result<Arc<ServerConfig>, TlsError> {
-    let made = rcgen::generate_simple_self_signed(["mooring-central".to_owned()])?;
+fn made(name: &str) -> Result<Arc<ServerConfig>, TlsError> {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     config(vec![made.cert.der().clone()], key.into())
 }
@@ -180,4 +222,46 @@ fn config(
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
     Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiry_is_that_of_the_files_and_absent_without() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        // Whoever was quicker has installed the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Certificate::new(None, "made", metrics.clone()).unwrap();
+        let name = "mooring_serving_certificate_expiry_timestamp_seconds";
+        let value = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            Some(line.rsplit_once(' ')?.1.to_owned())
+        };
+        assert_eq!(value(&text()), None);
+        let folder = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(["web".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2027, 3, 1);
+        let certificate = parameters.self_signed(&key).unwrap();
+        let files = [
+            ("tls.crt", certificate.pem()),
+            ("tls.key", key.serialize_pem()),
+        ];
+        let files = files.map(|(name, text)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let [certificate, key] = files;
+        Certificate::new(Some(&(certificate, key)), "made", metrics.clone()).unwrap();
+        assert_eq!(value(&text()).as_deref(), Some("1803859200"), "{}", text());
+    }
 }

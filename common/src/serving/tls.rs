@@ -7,18 +7,23 @@ use axum::Router;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use mooring_common::connection_slots::{ConnectionSlots, Slot};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::certificate::Certificate;
+use crate::connection_slots::{ConnectionSlots, Slot};
 
-/// Connections from elsewhere served at once.
-const CONNECTIONS: usize = 64;
-/// Connections by loopback served at once, which no one elsewhere can take: on the host network the
-/// kubelet's probes come by it.
-const LOOPBACK_CONNECTIONS: usize = 16;
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// From elsewhere, served at once.
+    pub remote: usize,
+    /// By loopback, served at once, which no one elsewhere can take: on the host network the kubelet's
+    /// probes come by it.
+    pub loopback: usize,
+}
+
 /// How long a client may take for its handshake, and for the head of each request.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long a client may hold a connection.
@@ -26,9 +31,15 @@ const CONNECTION: Duration = Duration::from_secs(60);
 /// How long to wait when no connection can be accepted, for want of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-pub(super) async fn serve(listener: TcpListener, certificate: &Certificate, router: Router) {
-    let loopback = ConnectionSlots::new(LOOPBACK_CONNECTIONS);
-    let others = ConnectionSlots::new(CONNECTIONS);
+/// Serves until the future is dropped. The longest idle connection makes way for a new one.
+pub async fn serve(
+    listener: TcpListener,
+    certificate: &Certificate,
+    connections: Connections,
+    router: Router,
+) {
+    let loopback = ConnectionSlots::new(connections.loopback);
+    let others = ConnectionSlots::new(connections.remote);
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,

@@ -1,6 +1,6 @@
 //! Who may read an endpoint: whoever the API server says may `get` its path.
 //!
-//! **Guarantees.** A flood of tokens costs the API server [`STRANGERS`] questions at most, and neither
+//! **Guarantees.** A flood of tokens costs the API server [`STRANGERS`] questions a second at most, and neither
 //! memory nor the access of those who had it before.
 
 use std::collections::{HashMap, HashSet};
@@ -17,11 +17,11 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
-use mooring_common::errors::with_causes;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::cloud_api::{Limiter, Limits};
+use super::bucket::TokenBucket;
+use crate::errors::with_causes;
 
 /// How long an answer of the API server counts.
 const REMEMBERED: Duration = Duration::from_secs(10);
@@ -30,10 +30,9 @@ const MOST_REMEMBERED: usize = 256;
 /// For how long a token that was permitted is asked about without waiting behind those that never were.
 const KNOWN: Duration = Duration::from_secs(600);
 /// How often the API server is asked about tokens that were never permitted.
-const STRANGERS: Limits = Limits {
-    qps: 2.0,
-    burst: 10,
-};
+const STRANGERS: f64 = 2.0;
+/// How many of them at once after a pause.
+const STRANGERS_AT_ONCE: u32 = 10;
 /// How many of these questions are asked side by side.
 const SIDE_BY_SIDE: usize = 4;
 /// How long the API server may take.
@@ -44,7 +43,7 @@ pub struct Access {
     client: Client,
     always_allowed: HashSet<String>,
     reviewed: Mutex<Reviewed>,
-    strangers: Limiter,
+    strangers: TokenBucket,
     asking: Semaphore,
 }
 
@@ -96,7 +95,7 @@ impl Access {
             client,
             always_allowed,
             reviewed: Mutex::default(),
-            strangers: Limiter::new(STRANGERS),
+            strangers: TokenBucket::new(STRANGERS, STRANGERS_AT_ONCE),
             asking: Semaphore::new(SIDE_BY_SIDE),
         }
     }
@@ -203,11 +202,8 @@ fn access_review(user: UserInfo, path: &str) -> SubjectAccessReview {
     }
 }
 
-pub(super) async fn check(
-    State(access): State<Arc<Access>>,
-    request: Request,
-    next: Next,
-) -> Response {
+/// Answers in place of the path if the API server does not permit it, or has not said yet.
+pub async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if access.always_allowed.contains(path) {
         return next.run(request).await;
