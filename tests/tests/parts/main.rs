@@ -7,6 +7,7 @@ mod cloud_sims;
 mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;
+mod links;
 mod linode_cases;
 mod monitoring;
 mod references;

@@ -4,6 +4,7 @@
 mod redact;
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -54,6 +55,7 @@ pub(super) async fn write(
     let created = std::fs::File::options()
         .write(true)
         .create_new(true)
+        .mode(0o600)
         .open(&path);
     let created = created.with_context(|| {
         format!(

@@ -117,6 +117,15 @@ impl AnnounceCluster {
         cluster
     }
 
+    /// The warnings and errors in the logs of central and of the daemons that run.
+    pub fn warnings(&self) -> Vec<String> {
+        let daemons = self.daemons.values().map(Process::log);
+        let logs: Vec<_> = daemons.chain([self.central.log()]).collect();
+        let lines = logs.iter().flat_map(|log| log.lines());
+        let warnings = lines.filter(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+        warnings.map(str::to_owned).collect()
+    }
+
     /// Waits until all three nodes are voters: from then on one of them may be lost.
     pub async fn all_vote(&self) {
         let networks = Api::<L2Network>::all(self.netlab.admin.clone());

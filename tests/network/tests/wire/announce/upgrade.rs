@@ -31,6 +31,8 @@ fn an_update_of_the_daemon_moves_nothing() {
         for turn in 0..2 {
             update(&mut cluster, web, &speaker, turn).await;
         }
+        let warnings = cluster.warnings();
+        assert!(warnings.is_empty(), "{}", warnings.join("\n"));
         let mut heard = cluster.claimants(web.v4, quiet);
         heard.extend(cluster.claimants(web.v6, quiet));
         heard.dedup();
