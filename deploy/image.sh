@@ -32,8 +32,10 @@ if [[ ${#missing[@]} -gt 0 ]]; then
     }
 fi
 
-# Image storage of its own, on any file system. The Dockerfile's caches go to TMPDIR.
+# Image storage of its own, on any file system, for one build at a time. The Dockerfile's caches go to TMPDIR.
 mkdir -p "$cache"/{storage,run,tmp}
+exec 9>"$cache/lock"
+flock 9
 export TMPDIR=$cache/tmp
 scratch=$(mktemp -d)
 # First of all it runs a copy of itself that is sealed in memory, which the kernel now and then refuses:
@@ -60,6 +62,9 @@ clean_up() {
     rm -rf "$scratch"
 }
 trap clean_up EXIT
+
+# What a build that failed has left would keep its images.
+buildah rm --all >/dev/null 2>&1 || true
 
 # --- the base of the build stage ---------------------------------------------------------------
 if ! buildah inspect --type image "$base" >/dev/null 2>&1; then
