@@ -24,10 +24,10 @@ const FORGET_AFTER: Duration = Duration::from_secs(120);
 /// Follows one kind of object. After a failure it pauses, for ever longer until there is an answer. Refusals
 /// are logged once, however long they last; that the API server cannot be reached, by its client.
 ///
-/// An interrupted watch goes on from the version that it has come to. That version may lie ahead of the
-/// API server that is reached then: a restored etcd counts from its backup, and says nothing until it
-/// has passed that version. etcd is restored while no API server runs. So a watch that has found no API
-/// server begins with a complete list.
+/// A watch that the API server ends goes on from the version that it has come to. That version may lie ahead
+/// of the API server that is reached then: a restored etcd counts from its backup, and says nothing until it
+/// has passed that version. etcd is restored while no API server runs. So a watch whose connection has broken,
+/// or that has found no API server, begins with a complete list.
 pub fn watch<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -87,9 +87,7 @@ where
                     }),
                     Err(error) => Err(error),
                 };
-                if let Err(watcher::Error::WatchStartFailed(error)) = &answer
-                    && !matches!(error, kube::Error::Api(_))
-                {
+                if answer.as_ref().is_err_and(is_broken_connection) {
                     current = begin();
                 }
                 return Some((answer, ((current, begins_list), begin)));
@@ -99,7 +97,7 @@ where
 }
 
 /// Tells what has come, and logs what has not. A first refusal is no warning: an API server that has just
-/// started does not know its own roles yet, and the version that a watch goes on from may be too old.
+/// started does not know its own roles yet.
 fn told<K>(
     kind: String,
 ) -> impl FnMut(watcher::Result<Answer<K>>) -> future::Ready<Option<Answer<K>>> {
@@ -108,7 +106,7 @@ fn told<K>(
         match &answer {
             Ok(_) => refusals = 0,
             Err(error) => {
-                let refused = !is_broken_connection(error);
+                let refused = !is_broken_connection(error) && !is_expired(error);
                 refusals += u32::from(refused);
                 let error = with_causes(error);
                 if refused && refusals == 2 {
@@ -120,6 +118,11 @@ fn told<K>(
         }
         future::ready(answer.ok())
     }
+}
+
+/// Whether the version that a watch goes on from is too old. A list comes next.
+fn is_expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchError(status) if status.code == 410)
 }
 
 fn is_broken_connection(error: &watcher::Error) -> bool {
