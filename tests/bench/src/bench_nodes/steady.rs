@@ -216,8 +216,7 @@ pub(super) async fn connections(
         measured: format!("{open}, {each:.1} each"),
         target: "1 each".to_owned(),
         met: open <= programs,
-        // Known: by HTTP/1.1 every watch has its own.
-        kind: Kind::Measure,
+        kind: Kind::Count,
     });
     Ok(true)
 }

@@ -19,9 +19,6 @@ fn the_costs_of_a_cluster_that_can_be_counted_are_as_wanted() {
         };
         let report = run(&scale).await.unwrap();
         println!("{report}");
-        // Not what is wanted, which is one: each watch has a connection of its own.
-        let mut programs = report.rows().iter().rev().filter(|row| row.id == "T15");
-        assert_eq!(programs.next().unwrap().measured, "15, 5.0 each");
         let missed = report.missed_counts();
         assert!(missed.is_empty(), "{missed:#?}");
         for id in ["T1", "T2", "T3", "T4", "T6", "T7", "T10", "T13", "T15"] {

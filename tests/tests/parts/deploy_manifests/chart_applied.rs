@@ -11,7 +11,9 @@ use mooring_test_cluster::control_plane::{ControlPlane, Options};
 use mooring_test_cluster::objects::{PodBuilder, kubectl, unique};
 use mooring_test_support::wait::eventually;
 
-use super::deployed::{LIMIT, Verdict, assert_denied, deployed, label, patch_node, tempting_node};
+use super::deployed::{
+    LIMIT, Verdict, assert_denied, deploy, deployed, label, patch_node, tempting_node,
+};
 use super::helm::{template, values};
 
 /// What the chart renders, in a file of the control plane's folder.
@@ -35,11 +37,24 @@ async fn namespaces(admin: &Client, names: &[&str]) {
     }
 }
 
+/// The kinds of the Prometheus operator.
+async fn monitoring_kinds(cp: &ControlPlane) {
+    let crds = deploy("../tests/fixtures/prometheus-operator/crds.yaml");
+    let crds = crds.to_str().unwrap();
+    for args in [
+        &["apply", "--server-side", "-f", crds][..],
+        &["wait", "--for=condition=Established", "-f", crds],
+    ] {
+        kubectl(cp, args).await.unwrap();
+    }
+}
+
 /// One case for each cloud, each way of PhoenixNAP's, and no cloud; with everything set besides.
 #[tokio::test]
 async fn the_api_server_takes_everything_of_each_cloud() {
     let cp = deployed().await;
     namespaces(&cp.admin(), &["edge", "tills"]).await;
+    monitoring_kinds(cp).await;
     let mut cases: Vec<(String, String)> = CLOUDS
         .iter()
         .map(|cloud| (cloud.name.to_owned(), String::new()))
@@ -83,6 +98,7 @@ async fn what_is_applied_stays_without_a_difference_and_is_fenced_under_other_na
     let cp = ControlPlane::start(Options::default()).await.unwrap();
     let admin = cp.admin();
     namespaces(&admin, &[NAMESPACE, "edge", "tills"]).await;
+    monitoring_kinds(&cp).await;
     let everything = values("everything");
     let args = ["--values", &everything];
     assert_eq!(
