@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 
 pub use access::{Access, check};
 pub use certificate::{Certificate, Metrics, TlsError};
-pub use tls::{Connections, serve};
+pub use tls::{ConnectionLimits, serve};
 
 /// What the registry counts, as an answer in the OpenMetrics format.
 #[must_use]

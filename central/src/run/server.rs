@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
 use kube::Client;
-use mooring_common::serving::{self, Access, Certificate, Connections, TlsError};
+use mooring_common::serving::{self, Access, Certificate, ConnectionLimits, TlsError};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -19,7 +19,7 @@ use crate::cloud_provider::registration::Obstacle;
 use crate::flags::ServingFlags;
 
 /// How many are served at once.
-const CONNECTIONS: Connections = Connections {
+const CONNECTIONS: ConnectionLimits = ConnectionLimits {
     remote: 64,
     loopback: 16,
 };

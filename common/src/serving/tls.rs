@@ -16,7 +16,7 @@ use crate::connection_slots::{ConnectionSlots, Slot};
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Connections {
+pub struct ConnectionLimits {
     /// From elsewhere, served at once.
     pub remote: usize,
     /// By loopback, served at once, which no one elsewhere can take: on the host network the kubelet's
@@ -35,7 +35,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub async fn serve(
     listener: TcpListener,
     certificate: &Certificate,
-    connections: Connections,
+    connections: ConnectionLimits,
     router: Router,
 ) {
     let loopback = ConnectionSlots::new(connections.loopback);

@@ -8,13 +8,13 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Router, middleware};
 use kube::Client;
-use mooring_common::serving::{self, Access, Certificate, Connections, TlsError};
+use mooring_common::serving::{self, Access, Certificate, ConnectionLimits, TlsError};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 /// How many connections are served at once by HTTPS: there are few scrapers, and each connection takes memory on
 /// every node of the cluster.
-const CONNECTIONS: Connections = Connections {
+const CONNECTIONS: ConnectionLimits = ConnectionLimits {
     remote: 6,
     loopback: 2,
 };

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Text};
-use mooring_common::flags::{Action, Flag, FlagTable, Kind};
+use mooring_common::flags::{Flag, FlagTable, flag};
 use mooring_common::names::NAMESPACE;
 
 /// Which program has been started.
@@ -26,78 +27,68 @@ pub(super) enum Command {
     Completion,
 }
 
-const fn own(
-    group: &'static str,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    Flag {
-        name,
-        kind,
-        default,
-        action: Action::Act,
-        group,
-        help,
-        env: None,
-    }
-}
-
-const KUBECONFIG: Flag = own(
+const KUBECONFIG: Flag = flag(
     "Cluster",
     "kubeconfig",
     Text,
     "",
+    Act,
     "The kubeconfig of the cluster. Absent: KUBECONFIG, or ~/.kube/config, or that of the Pod.",
 );
-const CONTEXT: Flag = own(
+const CONTEXT: Flag = flag(
     "Cluster",
     "context",
     Text,
     "",
+    Act,
     "The context of the kubeconfig. Absent: its current one.",
 );
-const MASTER: Flag = own(
+const MASTER: Flag = flag(
     "Cluster",
     "master",
     Text,
     "",
+    Act,
     "The address of the API server; it overrides that of the kubeconfig.",
 );
-const SYSTEM: Flag = own(
+const SYSTEM: Flag = flag(
     "Cluster",
     "mooring-namespace",
     Text,
     NAMESPACE,
+    Act,
     "The namespace that Mooring runs in.",
 );
-const ONLY: Flag = own(
+const ONLY: Flag = flag(
     "Cluster",
     "namespace",
     Text,
     "",
+    Act,
     "Reads only the Services of this namespace (-n for short), for users who may not read all.",
 );
-const OUTPUT: Flag = own(
+const OUTPUT: Flag = flag(
     "Output",
     "output",
     Text,
     "text",
+    Act,
     "text, wide, json or yaml (-o for short). Text has colours on a terminal, unless NO_COLOR is set.",
 );
-const FILENAME: Flag = own(
+const FILENAME: Flag = flag(
     "Plan",
     "filename",
     Text,
     "",
+    Act,
     "A manifest with the Services as they would be (-f for short, - for standard input). Nothing is applied.",
 );
-const ALL: Flag = own(
+const ALL: Flag = flag(
     "Plan",
     "all",
     Bool,
     "false",
+    Act,
     "All Services that Mooring serves.",
 );
 

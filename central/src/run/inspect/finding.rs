@@ -158,7 +158,7 @@ pub(super) fn text(report: &Report, style: Style) -> String {
         (0, _) => Tone::Warning,
         _ => Tone::Bad,
     };
-    let total = format!("{errors} errors, {warnings} warnings");
+    let total = format!("errors: {errors}, warnings: {warnings}");
     let _ = write!(text, "\n{}", style.paint(tone, &total));
     text
 }
