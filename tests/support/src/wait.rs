@@ -9,8 +9,15 @@ use patience::Patience;
 
 mod patience;
 
-/// How often a condition is looked at. The only sleep of the suites.
+/// How soon a condition is looked at again. The only sleep of the suites.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
+
+/// How long there is between two looks at most. The looks of those who wait long would be most of what
+/// the API servers of the suites do.
+const LONGEST_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Which part of the wait there is between two looks: so much later than it came about, a condition is seen.
+const PART_OF_WAIT: u32 = 20;
 
 /// The longest that a single look may take before it counts as failed and is repeated.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
@@ -77,7 +84,24 @@ where
 }
 
 /// Like [`eventually`], but gives the last reason instead of panicking.
-pub async fn try_eventually<P, F>(limit: Duration, mut probe: F) -> Result<P::Output, String>
+pub async fn try_eventually<P, F>(limit: Duration, probe: F) -> Result<P::Output, String>
+where
+    P: Probe,
+    F: AsyncFnMut() -> P,
+{
+    look_until(limit, probe, until_next_look).await
+}
+
+/// How long a wait of which `elapsed` has passed pauses before it looks again.
+fn until_next_look(elapsed: Duration) -> Duration {
+    (elapsed / PART_OF_WAIT).clamp(POLL_INTERVAL, LONGEST_POLL_INTERVAL)
+}
+
+async fn look_until<P, F>(
+    limit: Duration,
+    mut probe: F,
+    pause: impl Fn(Duration) -> Duration,
+) -> Result<P::Output, String>
 where
     P: Probe,
     F: AsyncFnMut() -> P,
@@ -94,7 +118,16 @@ where
         if patience.is_spent() {
             return Err(reason);
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
+        let elapsed = patience.elapsed();
+        let pause = pause(elapsed);
+        // One look is at the limit itself, so that none comes later for what is a claim.
+        let left = limit.saturating_sub(elapsed);
+        tokio::time::sleep(if left.is_zero() {
+            pause
+        } else {
+            pause.min(left)
+        })
+        .await;
     }
 }
 
@@ -110,13 +143,20 @@ where
     M: AsyncFnMut() -> bool,
     V: AsyncFnMut() -> Option<String>,
 {
-    eventually(&format!("the marker of: never {what}"), limit, async || {
-        if let Some(description) = violation().await {
-            panic!("must never happen: {what}\n  but: {description}");
-        }
-        marker().await
-    })
-    .await;
+    // What is there for a moment only is a violation too: the looks stay as close as they begin.
+    let reached = look_until(
+        limit,
+        async || {
+            if let Some(description) = violation().await {
+                panic!("must never happen: {what}\n  but: {description}");
+            }
+            marker().await
+        },
+        |_| POLL_INTERVAL,
+    );
+    if let Err(reason) = reached.await {
+        panic!("waited {limit:?} in vain for the marker of: never {what}\n  last look: {reason}");
+    }
     if let Some(description) = violation().await {
         panic!("must never happen: {what}\n  but: {description}");
     }
@@ -129,6 +169,14 @@ async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_become_rarer_and_see_a_condition_a_twentieth_late() {
+        let pauses = [0, 400, 1000, 5000, 60_000]
+            .map(Duration::from_millis)
+            .map(until_next_look);
+        assert_eq!(pauses, [25, 25, 50, 250, 250].map(Duration::from_millis));
+    }
 
     #[tokio::test]
     async fn gives_back_what_was_found() {

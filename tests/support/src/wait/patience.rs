@@ -28,8 +28,12 @@ impl Patience {
         }
     }
 
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     pub(super) fn is_spent(&self) -> bool {
-        let elapsed = self.start.elapsed();
+        let elapsed = self.elapsed();
         let pressure = pressure().saturating_sub(self.pressure);
         counted(self.limit, elapsed, pressure) >= self.limit
     }
