@@ -64,6 +64,7 @@ package_of() {
         *) { dpkg-query --search "$1" || dpkg-query --search "${1#/usr}"; } 2>/dev/null | sed 's/[:,].*//;q' ;;
     esac
 }
+distribution=$(. /etc/os-release && echo "$ID")
 for file in $taken; do
     package=$(package_of "$file")
     [[ -n $package ]] || die "$file is of no package; install Debian's, whose licence and version are known"
@@ -71,7 +72,7 @@ for file in $taken; do
 done | sort --unique | while read -r package; do
     version=$(dpkg-query --show --showformat '${Version}' "$package:amd64" 2>/dev/null \
         || dpkg-query --show --showformat '${Version}' "$package")
-    echo "$architecture $package $version" >>"$programs/packages"
+    echo "$architecture $distribution $package $version" >>"$programs/packages"
     printf '%s %s\t%s\n' "$package" "$version" "/usr/share/doc/$package/copyright" >>"$programs/licences"
 done
 standard=

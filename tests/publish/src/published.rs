@@ -1,5 +1,6 @@
 //! Where releases are published: `deploy/published-at` is the only place that decides.
 
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -19,3 +20,31 @@ pub fn registry(workspace: &Path) -> Result<String> {
     );
     Ok(registry)
 }
+
+/// Where a text names a registry and path before an image or chart of a release.
+#[must_use]
+pub fn places(text: &str) -> Vec<Range<usize>> {
+    let names_host = |c: char| c.is_ascii_alphanumeric() || ".-_/:".contains(c);
+    let mut places = Vec::new();
+    for name in ["/mooring-central:", "/mooring-node:", "/mooring"] {
+        for (end, _) in text.match_indices(name) {
+            let start = text[..end].rfind(|c| !names_host(c)).map_or(0, |at| at + 1);
+            let before = &text[start..end];
+            let chart = before.strip_prefix("oci://");
+            let is_image = name.ends_with(':')
+                && before.contains('.')
+                && !before.starts_with(['/', '.'])
+                && text[end + name.len()..].starts_with(|c: char| c.is_ascii_digit() || c == '$');
+            match chart {
+                Some(registry) if name == "/mooring" => places.push(end - registry.len()..end),
+                None if is_image => places.push(start..end),
+                _ => {}
+            }
+        }
+    }
+    places.sort_by_key(|place| place.start);
+    places
+}
+
+#[cfg(test)]
+mod tests;

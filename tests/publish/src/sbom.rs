@@ -11,6 +11,8 @@ use crate::crates::Krate;
 pub struct SystemPackage {
     /// For which architecture its files are.
     pub architecture: String,
+    /// Whose package it is.
+    pub distribution: String,
     /// Its name.
     pub name: String,
     /// Its version.
@@ -18,12 +20,13 @@ pub struct SystemPackage {
 }
 
 impl SystemPackage {
-    /// Reads a line `architecture name version`.
+    /// Reads a line `architecture distribution name version`.
     #[must_use]
     pub fn read(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace().map(str::to_owned);
         Some(SystemPackage {
             architecture: words.next()?,
+            distribution: words.next()?,
             name: words.next()?,
             version: words.next()?,
         })
@@ -44,10 +47,8 @@ pub fn cyclonedx(
         .map(component);
     let of_system = packages.iter().map(|package| {
         let (name, version) = (&package.name, &package.version);
-        let url = format!(
-            "pkg:deb/debian/{name}@{version}?arch={}",
-            package.architecture
-        );
+        let (from, architecture) = (&package.distribution, &package.architecture);
+        let url = format!("pkg:deb/{from}/{name}@{version}?arch={architecture}");
         json!({"type": "library", "bom-ref": url, "name": name, "version": version, "purl": url})
     });
     json!({
@@ -88,7 +89,7 @@ mod tests {
             licence_file: None,
             checksum: Some("abc".to_owned()),
         };
-        let package = SystemPackage::read("arm64 libc6-arm64-cross 2.36-8").unwrap();
+        let package = SystemPackage::read("arm64 debian libc6-arm64-cross 2.36-8").unwrap();
         let bom = cyclonedx("a", "1", &[krate].into(), &[package].into());
         let components = &bom["components"];
         assert_eq!(components[0]["purl"], "pkg:cargo/serde@1.0.0");
