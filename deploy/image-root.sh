@@ -3,12 +3,13 @@
 # authorities that it trusts, and names of users. The Dockerfile and releases both take it from here. Prints
 # the files of this machine that it has taken besides the program.
 #
-#   deploy/image-root.sh central|node PROGRAM CC FOLDER
+#   deploy/image-root.sh central|node PROGRAM CC FOLDER [LIBRARIES]
 #
-# CC is the C compiler that has linked the program: it knows where the libraries of its architecture are.
+# CC is the C compiler that has linked the program: it knows where the libraries of its architecture are, unless
+# LIBRARIES is a folder that has them.
 set -eu
 
-image=$1 program=$2 cc=$3 root=$4
+image=$1 program=$2 cc=$3 root=$4 libraries=${5:-}
 
 mkdir -p "$root/etc/ssl/certs" "$root/usr/bin"
 cp "$program" "$root/usr/bin/mooring-$image"
@@ -16,8 +17,15 @@ chmod 755 "$root/usr/bin/mooring-$image"
 
 # The path of a library on this machine.
 find_library() {
-    path=$("$cc" --print-file-name="$1")
-    [ "$path" != "$1" ] || { echo "image-root: $cc does not know $1, which $program needs" >&2; exit 1; }
+    if [ -n "$libraries" ]; then
+        path=$(find "$libraries" -name "$1" | head -n 1)
+    else
+        path=$("$cc" --print-file-name="$1")
+    fi
+    case $path in
+        /*) ;;
+        *) echo "image-root: there is no $1, which $program needs" >&2; exit 1 ;;
+    esac
     readlink -f "$path"
 }
 

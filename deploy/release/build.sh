@@ -9,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 architecture=${1:-}
 
+. deploy/release/debian.sh
+
 say() { echo "release: $*" >&2; }
 die() { say "$*"; exit 1; }
 
@@ -54,15 +56,40 @@ install -D --target-directory "$programs" \
 } >"$programs/toolchain"
 
 # --- what the images contain -----------------------------------------------------------------------
+# The libraries are those of this machine's own packages, or of the same packages for the other architecture: what
+# cross compilers come with gets no security updates.
+libraries=
+if [[ $(uname -m) != "$machine" ]]; then
+    libraries=$PWD/$programs/libraries
+    sources=$(debian_sources) || die "the libraries of $architecture images are Debian's, and this machine takes no packages from Debian"
+    debian_fetch "$PWD/$programs/apt" "libc6:$architecture" "libgcc-s1:$architecture" <<<"$sources" \
+        || die "Debian's libraries for $architecture could not be fetched"
+    for package in "$programs"/apt/cache/archives/*_"$architecture".deb; do
+        dpkg-deb --extract "$package" "$libraries"
+    done
+fi
 taken=$(for image in central node; do
-    deploy/image-root.sh "$image" "$programs/mooring-$image" "$cc" "$programs/images/$image"
+    deploy/image-root.sh "$image" "$programs/mooring-$image" "$cc" "$programs/images/$image" "$libraries"
 done | sort --unique)
 # The packages that these files are of, and where their licences are.
 package_of() {
     case $1 in
         */ca-certificates.crt) echo ca-certificates ;;
+        "${libraries:-/none}"/*/libgcc_s.*) echo libgcc-s1 ;;
+        "${libraries:-/none}"/*) echo libc6 ;;
         *) { dpkg-query --search "$1" || dpkg-query --search "${1#/usr}"; } 2>/dev/null | sed 's/[:,].*//;q' ;;
     esac
+}
+version_of() {
+    local file
+    for file in "$programs/apt/cache/archives/$1"_*_"$architecture".deb; do
+        if [[ -e $file ]]; then
+            dpkg-deb --field "$file" Version
+            return
+        fi
+    done
+    dpkg-query --show --showformat '${Version}\n' "$1:$architecture" 2>/dev/null \
+        || dpkg-query --show --showformat '${Version}\n' "$1"
 }
 distribution=$(. /etc/os-release && echo "$ID")
 for file in $taken; do
@@ -70,10 +97,11 @@ for file in $taken; do
     [[ -n $package ]] || die "$file is of no package; install Debian's, whose licence and version are known"
     echo "$package"
 done | sort --unique | while read -r package; do
-    version=$(dpkg-query --show --showformat '${Version}' "$package:amd64" 2>/dev/null \
-        || dpkg-query --show --showformat '${Version}' "$package")
+    version=$(version_of "$package")
+    documents=/usr/share/doc/$package/copyright
+    [[ ! -e $libraries$documents ]] || documents=$libraries$documents
     echo "$architecture $distribution $package $version" >>"$programs/packages"
-    printf '%s %s\t%s\n' "$package" "$version" "/usr/share/doc/$package/copyright" >>"$programs/licences"
+    printf '%s %s\t%s\n' "$package" "$version" "$documents" >>"$programs/licences"
 done
 standard=
 for file in "$($RUSTC --print sysroot)"/share/doc/{rust/COPYRIGHT-library.html,libstd-rust-dev/copyright}; do
@@ -109,5 +137,6 @@ done
 oldest=$(LC_ALL=C readelf --version-info --wide "$programs/kubectl-mooring" \
     | grep -o 'GLIBC_[0-9.]*' | sort --version-sort --unique | tail -n1)
 echo "$oldest" >"$programs/libc"
+rm -rf "$programs/apt"
 say "programs for $architecture are built and run, kubectl-mooring with ${oldest/_/ } and newer, ${SECONDS} s"
 echo "$programs"

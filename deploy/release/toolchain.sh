@@ -13,6 +13,7 @@ target=$1
 # The first suite of Debian's whose compiler is new enough.
 suite=forky
 needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+. deploy/release/debian.sh
 cache=${MOORING_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/mooring}/rustc-$suite
 
 say() { echo "toolchain: $*" >&2; }
@@ -37,38 +38,21 @@ root=$cache/$architecture
 if [[ ! -e $root/complete ]]; then
     say "this Rust toolchain has no standard library for $target; unpacking Debian's compiler from $suite, once"
     rm -rf "$root"
-    mkdir -p "$root"/apt/{lists,cache/archives}/partial
-    apt=$root/apt
-    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    [[ -e $keyring ]] || die "$lacking (Debian's packages cannot be verified: $keyring is missing)"
-    # The mirror is the one that this machine takes its packages from.
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep '/debian/\?$' | head -n1) \
-        || die "$lacking (no Debian mirror is configured here)"
-    echo "deb [signed-by=$keyring] $mirror $suite main" >"$apt/sources.list"
-    : >"$apt/status"
-    cat >"$apt/apt.conf" <<CONF
-Dir::Etc::SourceList "$apt/sources.list";
-Dir::Etc::SourceParts "/dev/null";
-Dir::State "$apt";
-Dir::State::Lists "$apt/lists";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt/cache";
-APT::Architecture "amd64";
-APT::Architectures { "amd64"; "arm64"; };
-APT::Install-Recommends "false";
-APT::Sandbox::User "";
-CONF
-    export APT_CONFIG=$apt/apt.conf
-    # Only libraries: what else rustc depends on, such as a C compiler, is not run.
-    { apt-get update && apt-get install --yes --download-only libstd-rust-dev "libstd-rust-dev:$architecture" \
-        && cd "$apt/cache/archives" && apt-get download rustc && cd - ; } >"$apt/log" 2>&1 || {
-        tail -n 5 "$apt/log" >&2
-        die "$lacking (Debian's could not be fetched)"
-    }
-    for package in "$apt"/cache/archives/*_amd64.deb "$apt"/cache/archives/libstd-rust-dev_*_"$architecture".deb; do
+    mkdir -p "$root"
+    sources=$(debian_sources "$suite") || die "$lacking (this machine takes no packages from Debian)"
+    debian_fetch "$root/apt" rustc "libstd-rust-dev:$architecture" <<<"$sources" \
+        || die "$lacking (Debian's could not be fetched)"
+    for package in "$root"/apt/cache/archives/*.deb; do
+        case $package in
+            */libstd-rust-dev_*) ;;
+            # Of what rustc depends on, only libraries: its C compiler is not run.
+            */binutils*_amd64.deb | */gcc-[0-9]*_amd64.deb | */cpp*_amd64.deb | */libc6-dev*) continue ;;
+            *_amd64.deb) ;;
+            *) continue ;;
+        esac
         dpkg-deb --extract "$package" "$root"
     done
-    rm -rf "$apt"
+    rm -rf "$root/apt"
     touch "$root/complete"
 fi
 libraries=$root/usr/lib/x86_64-linux-gnu

@@ -40,7 +40,7 @@ pub struct Release {
     pub folder: PathBuf,
     /// The version.
     pub version: String,
-    /// The commit, and when it was made, in seconds.
+    /// The commit.
     pub commit: String,
     /// When the commit was made, in seconds.
     pub second: u64,
@@ -62,9 +62,9 @@ impl Release {
         }
         fs::create_dir_all(&self.folder)?;
         let digests = self.images()?;
-        self.plugins()?;
         chart::write(self, &digests)?;
-        self.bills_and_licences()?;
+        let licences = self.bills_and_licences()?;
+        self.plugins(&licences)?;
         let section = notes::section(&self.text("RELEASE_NOTES.md")?, &self.version)?;
         self.put(
             &format!("RELEASE_NOTES-{}.md", self.version),
@@ -107,7 +107,7 @@ impl Release {
     }
 
     /// `kubectl-mooring` for each architecture, with its licences.
-    fn plugins(&self) -> Result<()> {
+    fn plugins(&self, licences: &str) -> Result<()> {
         for architecture in &self.architectures {
             let program = self.programs.join(architecture).join("kubectl-mooring");
             let program =
@@ -115,6 +115,7 @@ impl Release {
             let entries = Entries::from([
                 ("kubectl-mooring".into(), Entry::Program(program)),
                 ("LICENSE".into(), Entry::File(self.text("LICENSE")?.into())),
+                ("THIRD-PARTY-LICENCES".into(), Entry::File(licences.into())),
             ]);
             let name = format!(
                 "kubectl-mooring-{}-linux-{architecture}.tar.gz",
@@ -125,8 +126,8 @@ impl Release {
         Ok(())
     }
 
-    /// What each program is made of, and the licences of it all.
-    fn bills_and_licences(&self) -> Result<()> {
+    /// What each program is made of, and the licences of it all, which are returned.
+    fn bills_and_licences(&self) -> Result<String> {
         let mut packages = BTreeSet::new();
         let mut others = BTreeMap::<String, Vec<PathBuf>>::new();
         for architecture in &self.architectures {
@@ -153,7 +154,8 @@ impl Release {
             all.extend(crates);
         }
         let text = licences::third_party(&all, &others, &self.workspace.join("LICENSE"))?;
-        self.put("THIRD-PARTY-LICENCES", text.as_bytes())
+        self.put("THIRD-PARTY-LICENCES", text.as_bytes())?;
+        Ok(text)
     }
 
     /// The sums of all files, which are the same for everybody who builds, and who has built these.
