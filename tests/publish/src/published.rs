@@ -29,16 +29,17 @@ pub fn places(text: &str) -> Vec<Range<usize>> {
     for name in ["/mooring-central:", "/mooring-node:", "/mooring"] {
         for (end, _) in text.match_indices(name) {
             let start = text[..end].rfind(|c| !names_host(c)).map_or(0, |at| at + 1);
-            let before = &text[start..end];
-            let chart = before.strip_prefix("oci://");
+            let scheme = text[start..end]
+                .find("://")
+                .map_or(0, |at| at + "://".len());
+            let place = start + scheme..end;
+            let is_chart = name == "/mooring" && text[start..].starts_with("oci://");
             let is_image = name.ends_with(':')
-                && before.contains('.')
-                && !before.starts_with(['/', '.'])
+                && text[place.clone()].contains('.')
+                && !text[place.clone()].starts_with(['/', '.'])
                 && text[end + name.len()..].starts_with(|c: char| c.is_ascii_digit() || c == '$');
-            match chart {
-                Some(registry) if name == "/mooring" => places.push(end - registry.len()..end),
-                None if is_image => places.push(start..end),
-                _ => {}
+            if is_chart || is_image {
+                places.push(place);
             }
         }
     }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use super::*;
+use crate::archive::{Entry, read_folder};
 use crate::{crates, licences, notes, site};
 
 fn workspace() -> PathBuf {
@@ -19,9 +21,12 @@ fn version() -> &'static str {
 #[test]
 fn images_and_charts_are_found_in_texts() {
     let text = "x localhost/mooring-node:1 \"*=a.example/b/mooring-central:0.1.0\" /usr/bin/mooring-node: \
-        oci://c.example/mooring --version target/mooring-node";
+        oci://c.example/mooring --version target/mooring-node docker://d.example/mooring-node:1";
     let found = places(text).into_iter().map(|range| &text[range]);
-    assert_eq!(found.collect::<Vec<_>>(), ["a.example/b", "c.example"]);
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        ["a.example/b", "c.example", "d.example"]
+    );
 }
 
 /// The pages name images where `deploy/published-at` says. `make references` writes it into them.
@@ -151,5 +156,54 @@ fn every_page_is_a_chapter_of_the_site() {
             "{} does not begin with its title",
             path.display()
         );
+    }
+}
+
+/// What an image contains is enough for its program, here this test, and nothing of it is a machine's own.
+#[test]
+fn a_program_runs_with_what_its_image_contains() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    let status = Command::new(workspace().join("deploy/image-root.sh"))
+        .args([
+            "central".as_ref(),
+            std::env::current_exe().unwrap().as_os_str(),
+        ])
+        .args(["cc".as_ref(), root.as_os_str()])
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    let entries = read_folder(&root).unwrap();
+    let files = entries.iter().filter(|(_, entry)| **entry != Entry::Folder);
+    let paths: Vec<_> = files.map(|(path, _)| path.as_path()).collect();
+    let named = |name: &str| {
+        let found = paths
+            .iter()
+            .find(|path| path.to_string_lossy().contains(name));
+        root.join(found.unwrap_or_else(|| panic!("no {name} in {paths:?}")))
+    };
+    let (loader, library) = (named("ld-linux"), named("libc.so.6"));
+    for path in [
+        "etc/passwd",
+        "etc/group",
+        "etc/nsswitch.conf",
+        "etc/ssl/certs/ca-certificates.crt",
+    ] {
+        assert!(paths.contains(&Path::new(path)), "no {path} in {paths:?}");
+    }
+    for name in [
+        "usr/bin/mooring-central",
+        "usr/bin/cloudscale-cloud-controller-manager",
+        "cloud-provider-phoenixnap",
+    ] {
+        let output = Command::new(&loader)
+            .arg("--inhibit-cache")
+            .arg("--library-path")
+            .arg(library.parent().unwrap())
+            .args([root.join(name).as_os_str(), "--list".as_ref()])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(told.contains("a_program_runs"), "{name}: {told} {output:?}");
     }
 }
