@@ -133,6 +133,13 @@ for program in mooring-central mooring-node kubectl-mooring; do
     told=$(run "$root" "$programs/$program" --version)
     [[ $told == *"$version"* ]] || die "$program --version for $architecture said: $told"
 done
+# What has a path of this machine in it would be other bytes elsewhere.
+for path in "$PWD" "${CARGO_HOME:-$HOME/.cargo}" "$($RUSTC --print sysroot)"; do
+    for program in mooring-central mooring-node kubectl-mooring; do
+        ! grep --quiet --fixed-strings --text "$path" "$programs/$program" \
+            || die "$program for $architecture has the path $path in it"
+    done
+done
 # kubectl-mooring runs on machines of others: which C library it takes is part of what is published.
 oldest=$(LC_ALL=C readelf --version-info --wide "$programs/kubectl-mooring" \
     | grep -o 'GLIBC_[0-9.]*' | sort --version-sort --unique | tail -n1)
