@@ -134,7 +134,7 @@ for program in mooring-central mooring-node kubectl-mooring; do
     [[ $told == *"$version"* ]] || die "$program --version for $architecture said: $told"
 done
 # What has a path of this machine in it would be other bytes elsewhere.
-for path in "$PWD" "${CARGO_HOME:-$HOME/.cargo}" "$($RUSTC --print sysroot)"; do
+for path in "$PWD" "${CARGO_HOME:-$HOME/.cargo}" "$($RUSTC --print sysroot)/lib/rustlib"; do
     for program in mooring-central mooring-node kubectl-mooring; do
         ! grep --quiet --fixed-strings --text "$path" "$programs/$program" \
             || die "$program for $architecture has the path $path in it"
