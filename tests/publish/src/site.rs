@@ -65,7 +65,10 @@ fn lay_out(workspace: &Path, book: &Path) -> Result<()> {
     };
     let source = book.join("src");
     for (path, text) in &sources {
-        put(source.join(path), text.as_bytes())?;
+        // A folder's own page is its index there.
+        let linked = text.replace("README.md)", "index.md)");
+        let linked = linked.replace("README.md#", "index.md#");
+        put(source.join(path), linked.as_bytes())?;
         for link in pages::links(text) {
             let target = pages::resolve(path, link);
             let file = workspace.join(&target);
