@@ -21,22 +21,10 @@ RUN --mount=type=cache,id=mooring-crates,target=/usr/local/cargo/registry \
     cargo build --release --locked --package mooring-central --package mooring-node \
     && install -D --target-directory /programs \
         target/release/mooring-central target/release/mooring-node
-# The libraries under the very paths at which the programs look for them, and the names that the
-# manifests of the Go controllers of cloudscale.ch and PhoenixNAP call.
 RUN set -e; \
     for program in central node; do \
-        root=/images/$program; \
-        mkdir -p "$root/etc/ssl/certs" "$root/usr/bin"; \
-        cp "/programs/mooring-$program" "$root/usr/bin/"; \
-        ldd "/programs/mooring-$program" | grep -o '/[^ ]*' \
-            | while read -r library; do cp --parents --dereference "$library" "$root"; done; \
-        cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"; \
-        echo 'hosts: files dns' > "$root/etc/nsswitch.conf"; \
-        printf '%s\n' 'root:x:0:0::/:/' 'nonroot:x:65532:65532::/:/' > "$root/etc/passwd"; \
-        printf '%s\n' 'root:x:0:' 'nonroot:x:65532:' > "$root/etc/group"; \
-    done; \
-    ln -s mooring-central /images/central/usr/bin/cloudscale-cloud-controller-manager; \
-    ln -s usr/bin/mooring-central /images/central/cloud-provider-phoenixnap
+        deploy/image-root.sh "$program" "/programs/mooring-$program" gcc "/images/$program"; \
+    done
 
 FROM ${BASE} AS node
 ARG VERSION=dev

@@ -221,10 +221,23 @@ manifests-check: ## The checked-in manifests are what the chart gives
 .PHONY: references
 references: ## Writes the generated pages of docs/reference anew
 	@WRITE_REFERENCES=1 cargo test --workspace --locked --test parts references::
+	@WRITE_REFERENCES=1 cargo test --locked --package mooring-publish --lib published::
 
 .PHONY: image
 image: ## Builds both images and runs the programs in them (root; without a registry)
 	@deploy/image.sh
+
+.PHONY: release
+release: ## Builds what a release publishes, for amd64 and arm64, into target/release-artifacts. ARCHES=amd64 builds one, ALLOW_DIRTY=1 what is not committed
+	@deploy/release.sh
+
+.PHONY: release-compare
+release-compare: ## Builds a release, and once more in another folder: both must be the same bytes
+	@deploy/release.sh --compare
+
+.PHONY: site
+site: ## Builds the pages as a site in target/site, and checks its links; mdBook is built once
+	@docs/site.sh
 
 .PHONY: deny
 deny: ## Licences, sources and duplicates of dependencies are as deny.toml permits; without the network

@@ -5,6 +5,8 @@
 #   deploy/render.sh --check   changes nothing: lints the chart, tries what it must refuse, and
 #                              fails with a diff where the file is not up to date
 #   deploy/render.sh --helm    only prints the path of the pinned helm
+#   deploy/render.sh --release CHART FOLDER
+#                              writes them from another chart into another folder: those of a release
 #
 # Helm itself is built once from the Go module in deploy/helm, and kept outside the build tree
 # (MOORING_CACHE, by default ~/.cache/mooring), so that everybody renders with the same version.
@@ -253,6 +255,17 @@ check() {
 }
 
 provide_helm
+# Writes each file below a folder.
+write() {
+    local entry file how
+    for entry in "${rendered[@]}"; do
+        read -r file how <<<"$entry"
+        # shellcheck disable=SC2086
+        $how >"$1/.$file"
+        mv -f "$1/.$file" "$1/$file"
+    done
+}
+
 case ${1:-} in
     --helm)
         echo "$helm"
@@ -260,17 +273,16 @@ case ${1:-} in
     --check)
         check
         ;;
+    --release)
+        chart=$2
+        write "$3"
+        ;;
     "")
-        for entry in "${rendered[@]}"; do
-            read -r file how <<<"$entry"
-            # shellcheck disable=SC2086
-            $how >"$manifests/.$file"
-            mv -f "$manifests/.$file" "$manifests/$file"
-            say "wrote deploy/manifests/$file"
-        done
+        write "$manifests"
+        say "wrote ${#rendered[@]} files of deploy/manifests"
         ;;
     *)
-        say "unknown argument $1; it takes --check, --helm, or nothing"
+        say "unknown argument $1; it takes --check, --helm, --release, or nothing"
         exit 2
         ;;
 esac
