@@ -17,14 +17,15 @@ const SPACING: Duration = Duration::from_millis(100);
 const REQUEST_LIMIT: Duration = Duration::from_secs(1);
 
 /// A request, and whether it was answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     at: Instant,
-    answered: Option<bool>,
+    /// What has come of it: an answer, or the reason why not.
+    outcome: Option<Result<(), String>>,
 }
 
 /// What a client has lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     /// How many requests there were.
     pub(super) asked: usize,
@@ -32,6 +33,8 @@ pub(super) struct Lost {
     pub(super) lost: usize,
     /// How long no request was answered, at most.
     pub(super) longest: Duration,
+    /// Why the first one was lost.
+    pub(super) why: String,
 }
 
 impl fmt::Display for Lost {
@@ -40,10 +43,12 @@ impl fmt::Display for Lost {
             asked,
             lost,
             longest,
+            why,
         } = self;
         write!(f, "{lost} of {asked} requests lost")?;
         if *lost > 0 {
-            write!(f, ", {:.1} s without an answer", longest.as_secs_f64())?;
+            let longest = longest.as_secs_f64();
+            write!(f, ", {longest:.1} s without an answer ({why})")?;
         }
         Ok(())
     }
@@ -74,7 +79,7 @@ impl Client {
         try_eventually(Duration::from_secs(20), async || {
             let open = lock(&self.log)
                 .iter()
-                .filter(|asked| asked.at < until && asked.answered.is_none())
+                .filter(|asked| asked.at < until && asked.outcome.is_none())
                 .count();
             ensure!(open == 0, "{open} requests are under way");
             Ok(())
@@ -100,11 +105,14 @@ fn count<'a>(requests: impl Iterator<Item = &'a Asked>) -> Lost {
     let mut run = Duration::ZERO;
     for request in requests {
         lost.asked += 1;
-        if request.answered == Some(true) {
-            run = Duration::ZERO;
-        } else {
+        if let Some(Err(why)) = &request.outcome {
+            if lost.lost == 0 {
+                lost.why.clone_from(why);
+            }
             lost.lost += 1;
             run += SPACING;
+        } else {
+            run = Duration::ZERO;
         }
         lost.longest = lost.longest.max(run);
     }
@@ -119,16 +127,19 @@ async fn ask_steadily(host: Arc<Host>, url: String, log: Arc<Mutex<Vec<Asked>>>)
             let mut log = lock(&log);
             log.push(Asked {
                 at: Instant::now(),
-                answered: None,
+                outcome: None,
             });
             log.len() - 1
         };
         let (host, url, log) = (Arc::clone(&host), url.clone(), Arc::clone(&log));
         tokio::spawn(async move {
-            let answer = host.get_within(&url, REQUEST_LIMIT).await;
-            let is_answer = answer.is_ok_and(|answer| answer.status == 200);
+            let outcome = match host.get_within(&url, REQUEST_LIMIT).await {
+                Ok(answer) if answer.status == 200 => Ok(()),
+                Ok(answer) => Err(format!("status {}", answer.status)),
+                Err(error) => Err(format!("{error:#}")),
+            };
             if let Some(asked) = lock(&log).get_mut(number) {
-                asked.answered = Some(is_answer);
+                asked.outcome = Some(outcome);
             }
         });
     }
@@ -145,22 +156,18 @@ mod tests {
     #[test]
     fn the_longest_silence_is_that_of_requests_in_a_row() {
         let at = Instant::now();
-        let log = [true, false, true, false, false, true].map(|answered| Asked {
+        let log = [true, false, true, false, false, true].map(|is_answered| Asked {
             at,
-            answered: Some(answered),
+            outcome: Some(if is_answered {
+                Ok(())
+            } else {
+                Err("refused".to_owned())
+            }),
         });
         let lost = count(log.iter());
         assert_eq!(
-            lost,
-            Lost {
-                asked: 6,
-                lost: 3,
-                longest: SPACING * 2
-            }
-        );
-        assert_eq!(
             lost.to_string(),
-            "3 of 6 requests lost, 0.2 s without an answer"
+            "3 of 6 requests lost, 0.2 s without an answer (refused)"
         );
     }
 }

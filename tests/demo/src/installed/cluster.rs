@@ -52,7 +52,9 @@ impl Installation {
             .bind(Netlab::GATEWAY_V4)
             .with_controller_manager()
             // Pods find the API server by the Service `kubernetes`.
-            .api_server_flag("--endpoint-reconciler-type=lease");
+            .api_server_flag("--endpoint-reconciler-type=lease")
+            // The nodes' names are in no name service.
+            .api_server_flag("--kubelet-preferred-address-types=InternalIP");
         let options = CONTROLLERS.into_iter().fold(options, Options::controller);
         let control_plane = ControlPlane::start(options).await?;
         let scheduler = start_scheduler(&control_plane)?;

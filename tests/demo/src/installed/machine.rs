@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use mooring_test_cluster::control_plane::{ControlPlane, program};
-use mooring_test_netlab::netlab::{Host, search_path};
+use mooring_test_netlab::netlab::{Host, Netlab, search_path};
 use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::scratch::Scratch;
 use mooring_test_support::wait::try_eventually;
@@ -70,6 +70,8 @@ impl Machine {
     /// files of a folder with images.
     pub(super) fn new(host: Host, control_plane: &ControlPlane, images: &Path) -> Result<Self> {
         let name = host.name().to_owned();
+        // The addresses of Services are in no network that it is on.
+        host.ip(&format!("route add default via {}", Netlab::GATEWAY_V4))?;
         let machine = Self {
             disk: Scratch::new(&format!("disk-{name}"))?,
             programs: node_programs()?,

@@ -71,14 +71,14 @@ async fn start_kubelets(steps: &Steps<'_>, installation: &mut Installation) -> R
     steps
         .take("kubelets register their Nodes", 120, async {
             installation.start_kubelets(CloudProvider::External).await?;
+            eventually(async || installation.are_initialised(false).await).await?;
+            installation.start_kube_proxies()?;
             for machine in &installation.machines {
                 machine
                     .services()
                     .iter()
                     .for_each(|service| steps.console.heed(service));
             }
-            eventually(async || installation.are_initialised(false).await).await?;
-            installation.start_kube_proxies()?;
             Ok("with the taint uninitialized".to_owned())
         })
         .await

@@ -70,26 +70,20 @@ impl Shell {
     }
 }
 
-/// Runs a command, and gives what it prints.
+/// Runs a command, and gives what it prints. If nobody waits any more, it is killed.
 ///
 /// # Errors
 /// If it fails: with all that it said.
-pub(super) async fn output_of(mut command: Command) -> Result<String> {
-    let (command, output) = tokio::task::spawn_blocking(move || {
-        let output = command.output();
-        (command, output)
-    })
-    .await?;
-    let output = output.with_context(|| format!("running {command:?}"))?;
+pub(super) async fn output_of(command: Command) -> Result<String> {
+    let last = command.get_args().last().unwrap_or_default();
+    let last = last.to_string_lossy().trim().to_owned();
+    let mut command = tokio::process::Command::from(command);
+    let output = command.kill_on_drop(true).output().await;
+    let output = output.with_context(|| format!("running {last}"))?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
-        let last = command.get_args().last().unwrap_or_default();
-        bail!(
-            "{} ({}):\n{printed}{errors}",
-            last.to_string_lossy().trim(),
-            output.status
-        );
+        bail!("{last} ({}):\n{printed}{errors}", output.status);
     }
     Ok(printed)
 }

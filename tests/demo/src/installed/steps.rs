@@ -1,6 +1,6 @@
 //! Steps, after each of which is told what the client has lost.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
@@ -42,6 +42,31 @@ impl<'a> Steps<'a> {
         limit_seconds: u64,
         work: impl Future<Output = Result<String>>,
     ) -> Result<()> {
+        self.take_losing(0, name, limit_seconds, work).await
+    }
+
+    /// Takes a step in which the address moves to another node: connections through the old one that are
+    /// open then are reset.
+    ///
+    /// # Errors
+    /// If it does not happen in time, or more is lost.
+    pub(super) async fn take_moving(
+        &self,
+        name: &'static str,
+        limit_seconds: u64,
+        work: impl Future<Output = Result<String>>,
+    ) -> Result<()> {
+        self.take_losing(OPEN_AT_ONCE, name, limit_seconds, work)
+            .await
+    }
+
+    async fn take_losing(
+        &self,
+        most: usize,
+        name: &'static str,
+        limit_seconds: u64,
+        work: impl Future<Output = Result<String>>,
+    ) -> Result<()> {
         let step = Step::new(name, limit_seconds, CONCERNS);
         self.console
             .run(step, async {
@@ -51,21 +76,26 @@ impl<'a> Steps<'a> {
                     return Ok(((), seen));
                 };
                 let lost = client.lost_since(since).await?;
-                judge(lost)?;
+                judge(&lost, most)?;
                 Ok(((), format!("{lost}; {seen}")))
             })
             .await
     }
 }
 
-/// Whose logs to show if a step does not happen.
-const CONCERNS: &[&str] = &["kube", "containerd"];
+/// How many connections of the client may be open at one time, on a busy machine too.
+const OPEN_AT_ONCE: usize = 2;
 
-fn judge(lost: Lost) -> Result<()> {
-    ensure!(
-        lost.lost == 0 && lost.longest == Duration::ZERO,
-        "the client: {lost}"
-    );
+/// What the client's kernel says of a connection that was open.
+const RESET: &str = "Connection reset by peer";
+
+/// Whose logs to show if a step does not happen.
+const CONCERNS: &[&str] = &["kube-"];
+
+fn judge(lost: &Lost, most: usize) -> Result<()> {
     ensure!(lost.asked > 0, "the client has asked nothing");
+    ensure!(lost.lost <= most, "the client: {lost}");
+    let is_expected = lost.lost == 0 || lost.why.contains(RESET);
+    ensure!(is_expected, "the client: {lost}");
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Reader<'_> {
         let annotate = super::inline(networks, annotate)?.replace("n1", &old);
         let cordon = format!("kubectl drain {old} --ignore-daemonsets");
         steps
-            .take("speaker's Node drained", 120, async {
+            .take_moving("speaker's Node drained", 120, async {
                 shell.run(&annotate).await?;
                 let new = eventually(async || {
                     let new = self.speaker().await?;
@@ -102,7 +102,7 @@ impl Reader<'_> {
             ..
         } = &*self;
         steps
-            .take("speaker's Node deleted", 60, async {
+            .take_moving("speaker's Node deleted", 60, async {
                 installation
                     .shell
                     .run(&format!("kubectl delete node {name}"))
