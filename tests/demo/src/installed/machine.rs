@@ -144,6 +144,9 @@ impl Machine {
         .args(namespaces)
         .args(["--mount-proc", "--", "sh", "-c", BOOT, "boot"])
         .args([self.disk.path().display().to_string()]);
+        if spec.log.exists() {
+            fs::remove_file(&spec.log)?; // that of the start before
+        }
         let boot = Process::start(&spec)?;
         let is_up = try_eventually(START_LIMIT, async || boot.log().contains("booted")).await;
         is_up.map_err(|_| anyhow!("{} does not boot:\n{}", self.name(), boot.log_tail()))?;

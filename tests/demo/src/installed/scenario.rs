@@ -24,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Two Pods that answer HTTP. They serve on for a while when they are to end, since nodes learn of it later.
 const WEB: &str = include_str!("web.yaml");
 
+/// A change that makes the DaemonSet controller look again.
+const WAKE: &str = "kubectl --namespace mooring-system annotate --overwrite daemonset mooring-node \
+    test-install/woken=$(date +%s)";
+
 /// Whoever follows the pages.
 struct Reader<'a> {
     steps: Steps<'a>,
@@ -158,6 +162,28 @@ impl Reader<'_> {
             Ok(())
         })
         .await
+    }
+
+    /// Waits by a page's `rollout status` until programs have been replaced.
+    ///
+    /// Now and then the DaemonSet controller of Kubernetes does not look again once the new Pod of a node
+    /// has been ready for `minReadySeconds`, and the roll-out stands until something about the DaemonSet changes.
+    async fn rolled_out(&self, status: &str) -> Result<()> {
+        let shell = &self.installation.shell;
+        for _ in 0..3 {
+            match shell.run(&format!("{status} --timeout=40s")).await {
+                Err(error) if error.to_string().contains("timed out") => {}
+                outcome => return outcome.map(drop),
+            }
+            let console = self.steps.console;
+            console
+                .event("the roll-out stands still after 40 s: the DaemonSet controller is woken");
+            shell.run(WAKE).await?;
+        }
+        shell
+            .run(&format!("{status} --timeout=40s"))
+            .await
+            .map(drop)
     }
 
     /// What there is, for whoever asks why a step did not happen.

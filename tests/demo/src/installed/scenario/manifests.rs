@@ -16,8 +16,6 @@ impl Reader<'_> {
         let Self {
             steps,
             installation,
-            install,
-            networks,
             ..
         } = self;
         steps
@@ -42,11 +40,17 @@ impl Reader<'_> {
                 Ok("Nodes without taints and provider IDs".to_owned())
             })
             .await?;
+        let Self {
+            steps,
+            installation,
+            install,
+            networks,
+            ..
+        } = &*self;
         steps
             .take("manifests applied", 120, async {
                 installation.shell.run(inline(networks, APPLY)?).await?;
-                let status = install.command("rollout status")?;
-                installation.shell.run(&status).await?;
+                self.rolled_out(&install.command("rollout status")?).await?;
                 Ok("central and daemons are ready".to_owned())
             })
             .await

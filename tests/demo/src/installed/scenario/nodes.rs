@@ -10,16 +10,17 @@ use super::super::cluster::is_initialised;
 use super::super::machine::CloudProvider;
 use super::{Reader, eventually};
 
-/// Ends when all daemons have been replaced.
-const ROLL_OUT: &str = "kubectl --namespace mooring-system rollout restart daemonset/mooring-node
-kubectl --namespace mooring-system rollout status daemonset/mooring-node";
+/// Replaces all daemons, one after the other.
+const RESTART: &str = "kubectl --namespace mooring-system rollout restart daemonset/mooring-node";
 
 impl Reader<'_> {
     pub(super) async fn roll_daemons(&self) -> Result<()> {
         let speaker = self.speaker().await?;
         self.steps
             .take("daemons rolled", 180, async {
-                self.installation.shell.run(ROLL_OUT).await?;
+                self.installation.shell.run(RESTART).await?;
+                self.rolled_out(&self.install.command("rollout status")?)
+                    .await?;
                 ensure!(
                     self.speaker().await? == speaker,
                     "{speaker} does not speak any more"
@@ -146,7 +147,6 @@ impl Reader<'_> {
             .await?;
         let Self {
             steps,
-            installation,
             install,
             ..
         } = &*self;
@@ -154,10 +154,7 @@ impl Reader<'_> {
             .take("its daemon is ready", 120, async {
                 eventually(async || self.daemon_is_ready(&name, Timestamp::UNIX_EPOCH).await)
                     .await?;
-                installation
-                    .shell
-                    .run(&install.command("rollout status")?)
-                    .await?;
+                self.rolled_out(&install.command("rollout status")?).await?;
                 Ok("and so is everything else".to_owned())
             })
             .await

@@ -43,7 +43,7 @@ impl Reader<'_> {
                              - {type: InternalIP, address: 10.77.0.13}\n";
                 shell.write("machines.yaml", &(machines + third))?;
                 shell.run(&install.command("helm install mooring")?).await?;
-                shell.run(&install.command("rollout status")?).await?;
+                self.rolled_out(&install.command("rollout status")?).await?;
                 Ok("central and daemons are ready".to_owned())
             })
             .await?;
@@ -74,7 +74,7 @@ impl Reader<'_> {
                 shell
                     .run(&format!("{command} --set images.tag={NEXT_TAG}"))
                     .await?;
-                shell.run(&upgrade.command("rollout status")?).await?;
+                self.rolled_out(&upgrade.command("rollout status")?).await?;
                 self.all_run(NEXT_TAG).await?;
                 installation.are_initialised(true).await?;
                 Ok(format!("all Pods run the images {NEXT_TAG}"))
@@ -93,7 +93,7 @@ impl Reader<'_> {
         steps
             .take("chart rolled back", 180, async {
                 shell.run(&upgrade.block("helm rollback mooring")?).await?;
-                shell.run(&upgrade.command("rollout status")?).await?;
+                self.rolled_out(&upgrade.command("rollout status")?).await?;
                 let version = env!("CARGO_PKG_VERSION");
                 self.all_run(version).await?;
                 Ok(format!("all Pods run the images {version}"))
