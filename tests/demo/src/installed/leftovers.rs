@@ -6,10 +6,11 @@ use anyhow::{Result, ensure};
 
 use super::cluster::Installation;
 
-/// Lists the objects of all kinds but Events, one a line.
+/// Lists the objects of all kinds but Events and Leases of kubelets, one a line.
 const LIST: &str = r"kinds=$(kubectl api-resources --verbs=list,delete --output=name | grep -v '^events' | paste -sd,)
 kubectl get $kinds --all-namespaces --ignore-not-found --no-headers \
-    --output=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name";
+    --output=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name |
+    grep -v 'kube-node-lease'";
 
 /// What a machine has in /run, but for what its other programs make at any time.
 const RUN: &str = r"ls /run | grep -vxE 'cni|netns|containerd|mount|nri|lock|xtables.lock' || true";

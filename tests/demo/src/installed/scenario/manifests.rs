@@ -77,7 +77,7 @@ impl Reader<'_> {
                 let leftovers = before.leftovers(installation).await?;
                 leftovers.check(&LEFT_BY_MANIFESTS, &LEFT_ON_MACHINES)?;
                 shell
-                    .run(&install.block("kubectl delete crd l2networks.mooring.dev")?)
+                    .run(&install.block("crd l2networks.mooring.dev")?)
                     .await?;
                 let leftovers = before.leftovers(installation).await?;
                 leftovers.check(&[], &LEFT_ON_MACHINES)?;

@@ -101,59 +101,36 @@ impl Reader<'_> {
             steps,
             installation,
             ..
-        } = &*self;
-        steps
-            .take_moving("speaker's Node deleted", 60, async {
-                installation
-                    .shell
-                    .run(&format!("kubectl delete node {name}"))
-                    .await?;
-                let new = eventually(async || {
-                    let new = self.speaker().await?;
-                    ensure!(new != name, "{name} still speaks");
-                    Ok(new)
-                })
-                .await?;
-                Ok(format!("{new} speaks instead of {name}"))
-            })
-            .await?;
-        let Self {
-            steps,
-            installation,
-            ..
         } = self;
-        let admin = installation.admin.clone();
+        let nodes = Api::<Node>::all(installation.admin.clone());
         let machine = &mut installation.machines[number];
+        let shell = &installation.shell;
         steps
-            .take("its Node is back", 120, async {
+            .take_moving("speaker's Node deleted and back", 120, async {
+                let old = nodes.get(&name).await?.metadata.uid;
+                shell.run(&format!("kubectl delete node {name}")).await?;
                 machine.stop_kubelet();
                 machine.start_kubelet(CloudProvider::External).await?;
-                machine
-                    .services()
-                    .iter()
-                    .for_each(|service| steps.console.heed(service));
-                let nodes = Api::<Node>::all(admin);
+                let services = machine.services().iter();
+                services.for_each(|service| steps.console.heed(service));
                 let id = eventually(async || {
                     let node = nodes.get(&name).await?;
+                    ensure!(node.metadata.uid != old, "it is the Node that was deleted");
                     is_initialised(&node, true)?;
-                    Ok(node
-                        .spec
-                        .and_then(|spec| spec.provider_id)
-                        .unwrap_or_default())
+                    Ok(node.spec.and_then(|spec| spec.provider_id))
                 })
                 .await?;
-                Ok(format!("{name} is initialised again: {id}"))
+                Ok(format!(
+                    "{name} is initialised again: {}",
+                    id.unwrap_or_default()
+                ))
             })
             .await?;
-        let Self {
-            steps,
-            install,
-            ..
-        } = &*self;
+        let Self { steps, install, .. } = &*self;
         steps
-            .take("its daemon is ready", 120, async {
-                eventually(async || self.daemon_is_ready(&name, Timestamp::UNIX_EPOCH).await)
-                    .await?;
+            .take_moving("its daemon is ready", 180, async {
+                let start = Timestamp::UNIX_EPOCH;
+                eventually(async || self.daemon_is_ready(&name, start).await).await?;
                 self.rolled_out(&install.command("rollout status")?).await?;
                 Ok("and so is everything else".to_owned())
             })

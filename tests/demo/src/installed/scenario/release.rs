@@ -9,7 +9,8 @@ use super::super::images::NEXT_TAG;
 use super::{Reader, eventually};
 
 /// What the page says that `helm uninstall` leaves, and the namespace's own objects.
-const LEFT_BY_HELM: [&str; 8] = [
+const LEFT_BY_HELM: [&str; 9] = [
+    "APIService <none> v1alpha1.mooring.dev", // the CRD's
     "CustomResourceDefinition <none> l2networks.mooring.dev",
     "L2Network <none> lan",
     "Namespace <none> mooring-system",
@@ -126,7 +127,7 @@ impl Reader<'_> {
         steps
             .take("the rest removed", 120, async {
                 shell
-                    .run(&install.block("kubectl delete crd l2networks.mooring.dev")?)
+                    .run(&install.block("crd l2networks.mooring.dev")?)
                     .await?;
                 let leftovers = before.leftovers(installation).await?;
                 leftovers.check(&[], &LEFT_ON_MACHINES)?;
