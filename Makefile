@@ -227,6 +227,15 @@ references: ## Writes the generated pages of docs/reference anew
 image: ## Builds both images and runs the programs in them (root; without a registry)
 	@deploy/image.sh
 
+.PHONY: test-install
+test-install: programs image helm ## Installs, upgrades and removes Mooring on three nodes with real kubelets, by the docs, while a client asks (root)
+	$(call say,Debian packages that nodes with containers need)
+	@tests/install-packages.sh runc:runc /usr/lib/cni/bridge:containernetworking-plugins
+	$(call say,Kubelet and containerd: built once; about four minutes on two cores)
+	@tests/node-programs/build.sh >/dev/null
+	$(call say,The installation: on a small network of namespaces of its own; nothing of this machine is touched)
+	@NODE_PROGRAMS=$$(tests/node-programs/build.sh) HELM=$$(deploy/render.sh --helm) target/debug/test-install
+
 .PHONY: release
 release: ## Builds what a release publishes, for amd64 and arm64, into target/release-artifacts. ARCHES=amd64 builds one, ALLOW_DIRTY=1 what is not committed
 	@deploy/release.sh

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the network suites, the test VM and the demo need. Run it as root once;
 # for anybody else it prints the line for the administrator.
+#
+# Arguments are further programs that a recipe needs, each as program:package.
 set -euo pipefail
 
 # Programs, and the packages that have them.
 needed=(ip:iproute2 bridge:iproute2 nft:nftables iptables:iptables ip6tables:iptables unshare:util-linux setpriv:util-linux mount:mount)
 needed+=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static modprobe:kmod xz:xz-utils)
-needed+=(wrk:wrk promtool:prometheus)
+needed+=(wrk:wrk promtool:prometheus "$@")
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=()

@@ -1,7 +1,7 @@
 //! The demos: Mooring's main job from end to end, on this machine, without root. [`main`] needs
 //! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN;
 //! [`attack::main`] attacks a whole cluster; [`clouds::main`] runs one cluster in two simulated clouds;
-//! [`moving::main`] moves a cluster from MetalLB.
+//! [`moving::main`] moves a cluster from MetalLB; [`installed::main`] installs Mooring on real nodes, and is a test.
 //!
 //! ```text
 //!  main ─► a netlab of its own ─► scenario: cluster, nodes, Service, fail-over ─► table, exit code
@@ -18,6 +18,7 @@ pub mod baremetal;
 pub mod clouds;
 mod console;
 mod failover;
+pub mod installed;
 mod look_around;
 pub mod moving;
 mod nodes;
@@ -53,6 +54,15 @@ pub fn main() -> ExitCode {
 
 /// Runs a scenario in a netlab of its own, to its end or to the first step that does not happen.
 fn run_demo(name: &str, scenario: impl AsyncFnOnce(&Console, bool) -> Result<()>) -> ExitCode {
+    run_demo_with(name, &[], scenario)
+}
+
+/// [`run_demo`] with these variables in the environment inside of the netlab.
+fn run_demo_with(
+    name: &str,
+    environment: &[(&str, &str)],
+    scenario: impl AsyncFnOnce(&Console, bool) -> Result<()>,
+) -> ExitCode {
     if !netlab::is_netlab() {
         let keep = if scratch::keep() { "1" } else { "" };
         let _watchman = match outlast_the_netlab() {
@@ -60,7 +70,8 @@ fn run_demo(name: &str, scenario: impl AsyncFnOnce(&Console, bool) -> Result<()>
             Err(error) => return complain(name, &error),
         };
         // Does not come back, unless it fails.
-        let environment = [(KEEP, keep), ("KEEP", ""), ("TMPDIR", netlab::TEMPORARY)];
+        let own = [(KEEP, keep), ("KEEP", ""), ("TMPDIR", netlab::TEMPORARY)];
+        let environment = [environment, &own].concat();
         if let Err(error) = netlab::enter_netlab_with(&environment) {
             return complain(name, &error);
         }

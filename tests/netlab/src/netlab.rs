@@ -67,7 +67,7 @@ pub use isolation::{
     run_test_in_netlab, way_in,
 };
 pub use kubernetes::ProxyMode;
-pub use packages::check_packages;
+pub use packages::{check_packages, search_path};
 pub use port::{Direction, Port};
 pub use prober::{Answers, Prober, SPACING};
 pub use quota::Quota;

@@ -37,7 +37,7 @@ pub fn check_packages() -> Result<()> {
 }
 
 /// `PATH` with the folders of administrators' programs, which ordinary users often lack.
-pub(super) fn search_path() -> OsString {
+pub fn search_path() -> OsString {
     let own = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&own).collect();
     for folder in ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(Path::new) {

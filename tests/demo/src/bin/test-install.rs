@@ -1,0 +1,5 @@
+//! What `make test-install` runs: see [`mooring_demo::installed`].
+
+fn main() -> std::process::ExitCode {
+    mooring_demo::installed::main()
+}

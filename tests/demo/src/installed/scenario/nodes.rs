@@ -1,0 +1,168 @@
+//! Daemons that are replaced, machines that start again, Nodes that are deleted.
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use mooring_common::names::NAMESPACE;
+
+use super::super::cluster::is_initialised;
+use super::super::machine::CloudProvider;
+use super::{Reader, eventually};
+
+/// Replaces all daemons, one after the other.
+const RESTART: &str = "kubectl --namespace mooring-system rollout restart daemonset/mooring-node";
+
+impl Reader<'_> {
+    pub(super) async fn roll_daemons(&self) -> Result<()> {
+        let speaker = self.speaker().await?;
+        self.steps
+            .take("daemons rolled", 180, async {
+                self.installation.shell.run(RESTART).await?;
+                self.rolled_out(&self.install.command("rollout status")?)
+                    .await?;
+                ensure!(
+                    self.speaker().await? == speaker,
+                    "{speaker} does not speak any more"
+                );
+                Ok(format!("{speaker} speaks as before"))
+            })
+            .await
+    }
+
+    /// The speaker's machine is taken out of use as the page says, and starts again.
+    pub(super) async fn reboot_speaker(&mut self) -> Result<()> {
+        let old = self.speaker().await?;
+        let Self {
+            steps,
+            installation,
+            networks,
+            ..
+        } = &*self;
+        let shell = &installation.shell;
+        let annotate = "kubectl annotate node n1 mooring.dev/maintenance=";
+        let annotate = super::inline(networks, annotate)?.replace("n1", &old);
+        let cordon = format!("kubectl drain {old} --ignore-daemonsets");
+        steps
+            .take_moving("speaker's Node drained", 120, async {
+                shell.run(&annotate).await?;
+                let new = eventually(async || {
+                    let new = self.speaker().await?;
+                    ensure!(new != old, "{old} still speaks");
+                    Ok(new)
+                })
+                .await?;
+                shell.run(&cordon).await?;
+                Ok(format!("{new} speaks instead of {old}"))
+            })
+            .await?;
+        let number = installation.number_of(&old)?;
+        let start = Timestamp::now();
+        let Self {
+            steps,
+            installation,
+            ..
+        } = self;
+        let machine = &mut installation.machines[number];
+        steps
+            .take("its machine rebooted", 120, async {
+                machine.switch_off()?;
+                machine.boot().await?;
+                machine.start_kubelet(CloudProvider::External).await?;
+                machine.start_kube_proxy()?;
+                machine
+                    .services()
+                    .iter()
+                    .for_each(|service| steps.console.heed(service));
+                Ok(format!("{old} is up, its kubelet is well"))
+            })
+            .await?;
+        let Self {
+            steps,
+            installation,
+            ..
+        } = &*self;
+        steps
+            .take("its daemon is back", 120, async {
+                eventually(async || self.daemon_is_ready(&old, start).await).await?;
+                let back = format!("{annotate} && kubectl uncordon {old}");
+                let back = back.replace("maintenance=", "maintenance-");
+                installation.shell.run(&back).await?;
+                Ok(format!("{old} is in use again"))
+            })
+            .await
+    }
+
+    /// The speaker's Node is deleted, and its kubelet registers it again when it starts.
+    pub(super) async fn delete_speakers_node(&mut self) -> Result<()> {
+        let name = self.speaker().await?;
+        let number = self.installation.number_of(&name)?;
+        let Self {
+            steps,
+            installation,
+            ..
+        } = self;
+        let nodes = Api::<Node>::all(installation.admin.clone());
+        let machine = &mut installation.machines[number];
+        let shell = &installation.shell;
+        steps
+            .take_moving("speaker's Node deleted and back", 120, async {
+                let old = nodes.get(&name).await?.metadata.uid;
+                shell.run(&format!("kubectl delete node {name}")).await?;
+                machine.stop_kubelet();
+                machine.start_kubelet(CloudProvider::External).await?;
+                let services = machine.services().iter();
+                services.for_each(|service| steps.console.heed(service));
+                let id = eventually(async || {
+                    let node = nodes.get(&name).await?;
+                    ensure!(node.metadata.uid != old, "it is the Node that was deleted");
+                    is_initialised(&node, true)?;
+                    Ok(node.spec.and_then(|spec| spec.provider_id))
+                })
+                .await?;
+                Ok(format!(
+                    "{name} is initialised again: {}",
+                    id.unwrap_or_default()
+                ))
+            })
+            .await?;
+        let Self { steps, install, .. } = &*self;
+        steps
+            .take_moving("its daemon is ready", 180, async {
+                let start = Timestamp::UNIX_EPOCH;
+                eventually(async || self.daemon_is_ready(&name, start).await).await?;
+                self.rolled_out(&install.command("rollout status")?).await?;
+                Ok("and so is everything else".to_owned())
+            })
+            .await
+    }
+
+    /// The Node that the client's frames go to.
+    async fn speaker(&self) -> Result<String> {
+        let address = self.installation.address_of("web").await?;
+        self.installation.speaker(address)
+    }
+
+    /// Whether the daemon on a Node has started since, and is ready.
+    async fn daemon_is_ready(&self, node: &str, since: Timestamp) -> Result<()> {
+        let pods = Api::<Pod>::namespaced(self.installation.admin.clone(), NAMESPACE);
+        let of_node = ListParams::default()
+            .labels("app.kubernetes.io/name=mooring-node")
+            .fields(&format!("spec.nodeName={node}"));
+        let pod = pods.list(&of_node).await?.items.into_iter().next();
+        let pod = pod.with_context(|| format!("no daemon on {node}"))?;
+        let statuses = pod.status.and_then(|status| status.container_statuses);
+        let status = statuses.unwrap_or_default().into_iter().next();
+        let status = status.context("its container has no status")?;
+        let running = status.state.and_then(|state| state.running);
+        let started = running.and_then(|running| running.started_at);
+        let started = started.context("it does not run")?.0;
+        // Kubernetes counts in seconds.
+        ensure!(
+            started.as_second() >= since.as_second(),
+            "it runs since {started}"
+        );
+        ensure!(status.ready, "it is not ready");
+        Ok(())
+    }
+}
