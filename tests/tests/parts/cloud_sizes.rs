@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MOST: [(&str, usize); 4] = [
     ("brightbox", 3_221),
     ("cloudscale", 3_055),
-    ("linode", 5_053),
+    ("linode", 5_051),
     ("phoenixnap", 3_980),
 ];
 

@@ -58,9 +58,7 @@ impl NodeBalancers {
                 let body = with(config(spec), json!({"nodes": self.nodes(nodes).await?}));
                 let (config, how) = (of(pool, planned)?, (Method::POST, "rebuild"));
                 let called = "rebuild_nodebalancer_config";
-                CONFIGS
-                    .act((&[balancer], config), how, called)
-                    .json(body)
+                CONFIGS.act((&[balancer], config), how, called).json(body)
             }
             Step::ChangeConfig { id, spec, .. } => CONFIGS.change(&[balancer], id, config(spec)),
             Step::DeleteConfig { id, .. } => CONFIGS.delete(&[balancer], id),
