@@ -124,6 +124,14 @@ pub struct Machine {
     pub presence: Presence,
 }
 
+/// The first of these that is there twice: nobody can tell what is meant by it.
+pub fn twice<T: Ord + Copy>(ids: &mut [T]) -> Option<T> {
+    ids.sort_unstable();
+    let mut pairs = ids.windows(2);
+    let pair = pairs.find(|pair| pair.first() == pair.last());
+    pair.and_then(|pair| pair.first().copied())
+}
+
 /// An address of a machine in a subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {

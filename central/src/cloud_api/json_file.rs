@@ -23,6 +23,18 @@ pub struct FileKey {
     pub kind: KeyKind,
 }
 
+impl FileKey {
+    /// A key with the variable of the same setting.
+    #[must_use]
+    pub const fn new(name: &'static str, variable: Option<&'static str>, kind: KeyKind) -> Self {
+        Self {
+            name,
+            variable,
+            kind,
+        }
+    }
+}
+
 /// What the value of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {

@@ -99,6 +99,17 @@ impl Kind {
         Request::new(self.change, self.method.clone(), path).json(body)
     }
 
+    /// What is done to one by a request of its own, at the path `verb` below it. `called`: by metrics.
+    #[must_use]
+    pub fn act(
+        &self,
+        (of, id): (&[&str], &str),
+        (method, verb): (Method, &str),
+        called: &'static str,
+    ) -> Request {
+        Request::new(called, method, format!("{}/{id}/{verb}", self.path(of)))
+    }
+
     /// The end of one.
     #[must_use]
     pub fn delete(&self, of: &[&str], id: &str) -> Request {

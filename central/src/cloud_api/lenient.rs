@@ -50,3 +50,27 @@ pub fn id_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::
         Id::Text(text) => text,
     })
 }
+
+/// Defines what an API answers. A field with `?` may be absent, null, or of another shape than expected: it has its
+/// default then, and the rest of the object is read nevertheless ([`or_default`]).
+#[macro_export]
+macro_rules! api_objects {
+    (@fields [$($head:tt)*] [$($done:tt)*]) => {
+        $($head)* { $($done)* }
+    };
+    (@fields $head:tt [$($done:tt)*]
+        $(#[$meta:meta])* $visible:vis $field:ident ?: $type:ty, $($rest:tt)*) => {
+        $crate::api_objects!(@fields $head [$($done)*
+            $(#[$meta])*
+            #[serde(default, deserialize_with = "crate::cloud_api::or_default")]
+            $visible $field: $type,
+        ] $($rest)*);
+    };
+    (@fields $head:tt [$($done:tt)*]
+        $(#[$meta:meta])* $visible:vis $field:ident: $type:ty, $($rest:tt)*) => {
+        $crate::api_objects!(@fields $head [$($done)* $(#[$meta])* $visible $field: $type,] $($rest)*);
+    };
+    ($($(#[$meta:meta])* $visible:vis struct $name:ident { $($fields:tt)* })*) => {
+        $($crate::api_objects!(@fields [$(#[$meta])* $visible struct $name] [] $($fields)*);)*
+    };
+}

@@ -10,6 +10,7 @@
 //! other can be had, the one at hand is used for as long as it lasts. Credentials that are refused are
 //! read again, for somebody may have exchanged them in the file.
 
+mod access;
 mod client;
 mod endpoint;
 mod grant;
@@ -27,6 +28,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::{CloudError, ErrorKind, Metrics, Secret, TokenTimes, Tokens, Transport};
+pub use access::Access;
 pub use client::{ClientCredentials, ClientSource};
 pub use endpoint::Remedies;
 use endpoint::{Endpoint, Failure, Granted};

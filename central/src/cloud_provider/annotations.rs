@@ -83,6 +83,27 @@ pub enum Form {
     Other([&'static str; 2]),
 }
 
+/// Defines a cloud's table: a constant for each row, whose keys begin like this, and `ALL` of them in the order of
+/// the reference page, these at the end.
+#[macro_export]
+macro_rules! annotations {
+    ($prefix:literal, [$($more:ident),*]: $($name:ident = $suffix:literal, $form:expr, $effect:expr;)*) => {
+        /// How the keys of most of them begin.
+        pub const PREFIX: &str = $prefix;
+
+        $(pub(super) const $name: $crate::cloud_provider::annotations::Annotation =
+            $crate::cloud_provider::annotations::Annotation::new(
+                concat!($prefix, $suffix),
+                $form,
+                $effect,
+            );)*
+
+        /// All of them, in the order of the reference page.
+        pub const ALL: &[&$crate::cloud_provider::annotations::Annotation] =
+            &[$(&$name,)* $(&$more),*];
+    };
+}
+
 impl Annotation {
     /// One that a person writes on a Service.
     #[must_use]

@@ -21,7 +21,7 @@ use super::annotations::Annotation;
 use super::load_balancers::LoadBalancers;
 use super::pod_network::PodNetwork;
 use super::{ForeignPool, Instances};
-use crate::cloud_api::{Client, Fault, LimitFlags, Limits, Metrics, TokenCheck};
+use crate::cloud_api::{Client, Fault, FirstAnswer, LimitFlags, Limits, Metrics, TokenCheck};
 
 /// What a cloud registers.
 pub struct Registration {
@@ -114,6 +114,23 @@ impl Cloud {
             background: None,
             obstacle: None,
         }
+    }
+
+    /// The replica is not ready before the cloud has answered.
+    pub fn awaits<C>(&mut self, first: FirstAnswer<C>)
+    where
+        C: AsRef<Client> + Send + Sync + 'static,
+    {
+        let first = Arc::new(first);
+        let awaited = first.clone();
+        self.obstacle = Some(Box::new(move || first.obstacle()));
+        self.background = Some(Box::new(|_| {
+            async move {
+                awaited.wait().await;
+                std::future::pending().await
+            }
+            .boxed()
+        }));
     }
 
     /// The replica is not ready while the token is refused, and ends if it is for good. `invalid` says so.

@@ -7,7 +7,6 @@ pub mod annotations;
 mod api;
 mod config;
 mod facts;
-mod flags;
 mod load_balancers;
 mod registration;
 
@@ -16,14 +15,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 
-use crate::cloud_api::oauth2::TokenSource;
-use crate::cloud_api::{
-    Client, CloudError, Connection, ErrorKind, Limits, Metrics, Request, Transport,
-};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics, Request};
 use crate::cloud_provider::{Machine, MachineSource};
 use api::servers::{self, Server};
 pub use config::Config;
-pub use flags::Flags;
 pub use registration::REGISTRATION;
 
 /// The provider's name, and the scheme of its IDs.
@@ -52,19 +47,7 @@ impl Brightbox {
         for notice in &config.notices {
             tracing::warn!("{notice}");
         }
-        let transport = Transport {
-            timeout: config.timeout,
-            proxies: &config.proxies,
-            authorities: None,
-        };
-        let connection = Connection {
-            base: config.base,
-            credentials: TokenSource::new(config.tokens, &transport, metrics.clone())?,
-            timeout: config.timeout,
-            timeout_variable: config::TIMEOUT,
-            proxies: config.proxies.clone(),
-            authorities: None,
-        };
+        let connection = config.access.connection(metrics.clone())?;
         Ok(Arc::new(Self {
             client: Client::new(NAME, connection, &api::ErrorShape, limits, metrics)?,
             account: config.account,
@@ -91,8 +74,9 @@ impl AsRef<Client> for Brightbox {
     }
 }
 
-fn describe(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
-    facts::machines(servers).map_err(|what| CloudError::new(NAME, ErrorKind::Malformed, what))
+/// The error of what makes no sense.
+fn malformed(problem: impl Into<String>) -> CloudError {
+    CloudError::new(NAME, ErrorKind::Malformed, problem)
 }
 
 #[async_trait]
@@ -112,18 +96,18 @@ impl MachineSource for Brightbox {
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
         let request = self.of_account(servers::all());
         let servers: Vec<Server> = self.client.fetch(&request).await?;
-        describe(&servers)
+        facts::machines(&servers).map_err(malformed)
     }
 
     /// A server that was deleted is shown for a while, and is none any more.
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
         let request = self.of_account(servers::one(id.instance()));
-        match self.client.fetch::<Server>(&request).await {
-            Ok(server) if server.id == id.instance() => Ok(describe(&[server])?.pop()),
-            Ok(_) => Err(self.client.malformed(&request, "another server was given")),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
+        let found = self.client.find::<Server>(&request).await?;
+        if found.iter().any(|server| server.id != id.instance()) {
+            return Err(self.client.malformed(&request, "another server was given"));
         }
+        let machines = facts::machines(found.as_slice());
+        machines.map(|mut all| all.pop()).map_err(malformed)
     }
 }
 

@@ -16,7 +16,7 @@ use mooring_common::provider_id::ProviderId;
 
 use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
 use crate::cloud_provider::load_balancers::LoadBalancers;
-use crate::cloud_provider::{Machine, MachineSource};
+use crate::cloud_provider::{Machine, MachineSource, twice};
 use crate::engine::inventory::Inventory;
 use api::servers::{self, Server};
 pub use config::Config;
@@ -81,10 +81,8 @@ impl MachineSource for Cloudscale {
         let servers: Vec<Server> = self.client.fetch(&request).await?;
         let machines: Vec<Machine> = servers.iter().map(describe).collect::<Result<_, _>>()?;
         let mut ids: Vec<&ProviderId> = machines.iter().map(|machine| &machine.id).collect();
-        ids.sort();
-        let mut pairs = ids.iter().zip(ids.iter().skip(1));
-        match pairs.find(|(one, next)| one == next) {
-            Some((id, _)) => {
+        match twice(&mut ids) {
+            Some(id) => {
                 let problem = format!("two servers have the UUID {}", id.instance());
                 Err(self.client.malformed(&request, &problem))
             }

@@ -6,7 +6,6 @@
 
 pub mod annotations;
 pub mod api;
-mod auth;
 mod config;
 mod facts;
 mod flags;
@@ -21,8 +20,7 @@ use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
-use crate::cloud_api::oauth2::TokenSource;
-use crate::cloud_api::{Client, CloudError, Connection, ErrorKind, Limits, Metrics, Transport};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
 use crate::cloud_provider::{Machine, MachineSource};
 use api::blocks::BlockCloud as _;
 use api::servers::Server;
@@ -65,8 +63,10 @@ impl PhoenixNap {
         for notice in &config.notices {
             tracing::warn!("{notice}");
         }
+        let connection = config.access.connection(metrics.clone())?;
+        let client = Client::new(NAME, connection, &api::ErrorShape, limits, metrics)?;
         Ok(Arc::new(Self {
-            api: Arc::new(connect(&config, limits, metrics)?),
+            api: Arc::new(Api::new(client)),
             services: config.services,
         }))
     }
@@ -110,25 +110,6 @@ impl PhoenixNap {
             _ => Ok(()),
         }
     }
-}
-
-/// The API as the configuration says. Connects to nobody yet.
-fn connect(config: &Config, limits: Limits, metrics: Metrics) -> Result<Api, CloudError> {
-    let transport = Transport {
-        timeout: config.timeout,
-        proxies: &config.proxies,
-        authorities: None,
-    };
-    let tokens = auth::settings(config.token_url.clone(), config.client.clone());
-    let connection = Connection {
-        base: config.base.clone(),
-        credentials: TokenSource::new(tokens, &transport, metrics.clone())?,
-        timeout: config.timeout,
-        timeout_variable: config::TIMEOUT,
-        proxies: config.proxies.clone(),
-        authorities: None,
-    };
-    Client::new(NAME, connection, &api::ErrorShape, limits, metrics).map(Api::new)
 }
 
 /// The machines that are there, and the names by which their Nodes are found.

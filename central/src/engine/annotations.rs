@@ -73,6 +73,34 @@ impl<'a> Reader<'a> {
         self.value(annotation).filter(|text| !text.is_empty())
     }
 
+    /// The first of two annotations that say the same, unless only the second is there.
+    #[must_use]
+    pub fn first_of<'b>(&self, first: &'b Annotation, second: &'b Annotation) -> &'b Annotation {
+        match self.value(first) {
+            Some(_) => first,
+            None => second,
+        }
+    }
+
+    /// A number of 32 bits without a sign; 0 says nothing.
+    pub fn unsigned(&mut self, annotation: &Annotation) -> Option<u32> {
+        let text = self.value(annotation)?;
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse::<u32>() {
+            Ok(number) if is_plain => Some(number).filter(|number| *number > 0),
+            _ => {
+                let remedy = format!("is no number from 0 to {}; write one", u32::MAX);
+                self.fault_in(annotation, text, remedy);
+                None
+            }
+        }
+    }
+
+    /// What stands in a list, separated by commas, without the spaces around it.
+    pub fn parts(&self, annotation: &Annotation) -> impl Iterator<Item = &'a str> + use<'a> {
+        parts(self.value(annotation).unwrap_or_default())
+    }
+
     /// [`Form::Text`].
     pub fn text(&mut self, annotation: &Annotation) -> String {
         let Form::Text { default, .. } = annotation.form else {
@@ -274,6 +302,12 @@ impl<'a> Reader<'a> {
         }
         networks
     }
+}
+
+/// What stands in a list, separated by commas, without the spaces around it.
+pub fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(',').map(str::trim);
+    parts.filter(|part| !part.is_empty())
 }
 
 /// With all keys in lower case.

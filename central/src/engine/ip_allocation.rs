@@ -10,6 +10,7 @@
 mod allocate;
 mod given;
 mod layout;
+mod metrics;
 mod request;
 mod unneeded;
 
@@ -23,6 +24,7 @@ use mooring_common::k8s::ObjectKey;
 pub use allocate::allocate;
 pub use given::{APART, Given};
 pub use layout::{capacity, is_usable, l2_network, usable};
+pub use metrics::BlockMetrics;
 pub use request::{
     IpRequest, invalid, is_published, is_shown_of, is_written, may_have, owned_fields,
 };

@@ -81,6 +81,20 @@ impl<T: Send + Sync + 'static> Listings<T> {
         }
     }
 
+    /// Of what `list` asks this one for.
+    pub fn of<C, F>(
+        provider: &'static str,
+        asked: &Arc<C>,
+        list: impl Fn(Arc<C>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        C: Send + Sync + 'static,
+        F: Future<Output = Result<Vec<T>, CloudError>> + Send + 'static,
+    {
+        let asked = asked.clone();
+        Self::new(provider, move || list(asked.clone()))
+    }
+
     /// The last one.
     #[must_use]
     pub fn last(&self) -> Option<Arc<Listing<T>>> {

@@ -124,8 +124,10 @@ pub trait Listed: Clone + Debug + Send + Sync + 'static {
     fn owner(&self) -> Option<&str>;
     /// The cluster whose mark it bears.
     fn cluster(&self) -> Option<&str>;
-    /// When it was made, in a form that sorts.
-    fn created(&self) -> Option<&str>;
+    /// When it was made, in a form that sorts, if the cloud says it.
+    fn created(&self) -> Option<&str> {
+        None
+    }
     /// Its addresses.
     fn addresses(&self) -> Vec<IpAddr>;
     /// The zone outside of which it reaches no machine, if there is such a thing and the cloud says it.
@@ -184,14 +186,18 @@ pub trait Desired: Send + Sync {
     fn zone(&self) -> Option<&str> {
         None
     }
-    /// The members of each of its pools.
-    fn pools(&mut self) -> impl Iterator<Item = &mut Vec<Self::Member>> + Send;
+    /// The members of each of its pools; none where whole machines get the traffic.
+    fn pools(&mut self) -> impl Iterator<Item = &mut Vec<Self::Member>> + Send {
+        std::iter::empty()
+    }
     /// The exclusive resources that are to lead to it.
     fn exclusives(&self) -> &BTreeSet<String> {
         &NONE
     }
     /// `spec.loadBalancerIP`, if a new one would get another address.
-    fn unmet_address(&self) -> Option<&str>;
+    fn unmet_address(&self) -> Option<&str> {
+        None
+    }
 
     /// Keeps the members that leave without new connections for as long as `drains` says.
     fn drain(&mut self, _observed: &Self::Observed, _drains: &mut Drains) {}
@@ -214,8 +220,10 @@ pub trait Observed: Clone + Debug + PartialEq + Send + Sync + 'static {
     fn listed(&self) -> &Self::Listed;
     /// The same, to be changed.
     fn listed_mut(&mut self) -> &mut Self::Listed;
-    /// Its members, each with the ID of its pool.
-    fn members(&self) -> impl Iterator<Item = (&str, &Part<Self::Member>)>;
+    /// Its members, each with the ID of its pool; none where whole machines get the traffic.
+    fn members(&self) -> impl Iterator<Item = (&str, &Part<Self::Member>)> {
+        std::iter::empty()
+    }
     /// Whether nobody uses it: it distributes nothing.
     fn is_unused(&self) -> bool;
     /// Whether something is missing that a load balancer needs to serve.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mooring_common::names::annotations::SOURCE_RANGES;
 
-use super::annotations::{Reader, either};
+use super::annotations::{Reader, either, parts};
 use super::canonical::canonical_network;
 use crate::views::service_view::{ServicePort, ServiceView};
 
@@ -76,8 +76,7 @@ impl Reader<'_> {
             return self.canonical("spec.loadBalancerSourceRanges", ranges);
         }
         let legacy = self.service.annotation(SOURCE_RANGES).unwrap_or_default();
-        let parts = legacy.split(',').map(|part| part.trim().to_owned());
-        let texts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+        let texts: Vec<String> = parts(legacy).map(ToOwned::to_owned).collect();
         self.canonical(&format!("annotation {SOURCE_RANGES}"), &texts)
     }
 }

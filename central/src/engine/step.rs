@@ -60,7 +60,9 @@ pub trait Step: engine::Step + Clone + Display + Send + Sync + 'static {
     fn effect(&self, planned: &[String]) -> Effect;
 
     /// Whether it puts back what the step before it has taken away.
-    fn puts_back(&self, before: &Self) -> bool;
+    fn puts_back(&self, _before: &Self) -> bool {
+        false
+    }
 }
 
 /// A part of a load balancer, as the cloud has it.
@@ -72,6 +74,14 @@ pub struct Part<T> {
     /// What it is.
     #[serde(flatten)]
     pub spec: T,
+}
+
+impl<T> Part<T> {
+    /// How steps refer to it, where it is a pool.
+    #[must_use]
+    pub fn reference(&self) -> PoolRef {
+        PoolRef::Known(self.id.clone())
+    }
 }
 
 /// The pool that a part belongs to.

@@ -4,6 +4,7 @@
 mod api_server_connection;
 mod cloud_clients;
 mod cloud_sims;
+mod cloud_sizes;
 mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;

@@ -2,28 +2,14 @@
 
 use mooring_common::names::annotations as keys;
 
+use crate::annotations;
 use crate::cloud_provider::annotations::Annotation;
 use crate::cloud_provider::annotations::Form::{Other, Words};
-
-/// How all but one begin.
-pub const PREFIX: &str = "service.beta.kubernetes.io/brightbox-load-balancer-";
-
-macro_rules! annotations {
-    ($($name:ident = $suffix:literal, $form:expr, $effect:expr;)*) => {
-        $(pub(super) const $name: Annotation = Annotation::new(
-            concat!("service.beta.kubernetes.io/brightbox-load-balancer-", $suffix),
-            $form,
-            $effect,
-        );)*
-
-        /// All of them, in the order of the reference page.
-        pub const ALL: &[&Annotation] = &[$(&$name,)* &AWS_INTERVAL];
-    };
-}
 
 const NUMBER: &str = "0 to 4294967295; 0: as if it were absent";
 
 annotations! {
+    "service.beta.kubernetes.io/brightbox-load-balancer-", [AWS_INTERVAL]:
     POLICY = "policy", Words { default: "`least-connections`", words: &["least-connections", "round-robin", "source-address"] },
         "how connections are distributed";
     PROTOCOL = "listener-protocol", Words { default: "`http`", words: &["tcp", "http", "https"] },

@@ -26,6 +26,16 @@ pub(super) struct Reference {
     pub(super) name: String,
 }
 
+impl Reference {
+    /// What has this identifier.
+    pub(super) fn of(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            name: String::new(),
+        }
+    }
+}
+
 /// The identifiers of several others.
 fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<String>, D::Error> {
     let all: Vec<Reference> = or_default(deserializer)?;

@@ -7,11 +7,11 @@ use reqwest::Url;
 
 use super::NAME;
 use crate::cloud_api::oauth2::{
-    ClientCredentials, ClientSource, Grant, Remedies, Settings, UserCredentials,
+    Access, ClientCredentials, ClientSource, Grant, Remedies, Settings, UserCredentials,
 };
 use crate::cloud_api::{Environment, Fault, Proxies};
 
-pub(super) const TIMEOUT: &str = "BRIGHTBOX_API_TIMEOUT";
+const TIMEOUT: &str = "BRIGHTBOX_API_TIMEOUT";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_URL: &str = "https://api.gb1.brightbox.com/";
 /// The vendor's application for tokens of users.
@@ -37,16 +37,10 @@ const REMEDIES: Remedies = Remedies {
 /// How Brightbox is used.
 #[derive(Debug)]
 pub struct Config {
-    /// Where its API is; ends with a slash.
-    pub base: Url,
-    /// Where tokens come from, and for whom.
-    pub tokens: Settings,
+    /// How its API is reached.
+    pub access: Access,
     /// The account that requests name. `None`: the API client has one.
     pub account: Option<String>,
-    /// For a whole request, its answer included.
-    pub timeout: Duration,
-    /// The proxies in between.
-    pub proxies: Proxies,
     /// What is worth a line in the log.
     pub notices: Vec<String>,
 }
@@ -71,19 +65,24 @@ impl Config {
         let (Some((client, grant, account)), Some((base, token_url))) = (login, urls) else {
             return Err(Vec::new());
         };
-        Ok(Self {
+        let tokens = Settings {
+            provider: NAME,
+            token_url,
+            client,
+            grant,
+            scope: Some(SCOPE),
+            remedies: REMEDIES,
+        };
+        let access = Access {
             base,
-            tokens: Settings {
-                provider: NAME,
-                token_url,
-                client,
-                grant,
-                scope: Some(SCOPE),
-                remedies: REMEDIES,
-            },
-            account,
+            tokens,
             timeout,
+            timeout_variable: TIMEOUT,
             proxies,
+        };
+        Ok(Self {
+            access,
+            account,
             notices,
         })
     }

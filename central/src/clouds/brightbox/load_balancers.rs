@@ -10,12 +10,10 @@
 
 mod bundle;
 mod desired;
-mod dns;
 mod listings;
 mod model;
 mod options;
 mod plan;
-mod removal;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,13 +27,14 @@ use tokio::time::Instant;
 use super::annotations as keys;
 use super::api::balancers::{BALANCERS, Balancer};
 use super::api::cloud_ips::{CLOUD_IPS, CloudIp};
-use super::{Brightbox, NAME};
+use super::{Brightbox, NAME, malformed};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
 };
 use crate::engine::Engine;
 use crate::engine::annotations::Reader;
+use crate::engine::dns::{Resolve, SystemResolver, astray};
 use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
 use crate::engine::notices::notice;
@@ -44,7 +43,6 @@ use crate::engine::step::Step as _;
 use crate::views::service_view::{Ingress, ServiceView};
 use bundle::{Bundle, holder_of};
 use desired::Desired;
-use dns::{Resolve, SystemResolver, astray};
 use listings::AccountListings;
 use options::{CloudIpWish, Options};
 use step::Step;
@@ -56,7 +54,7 @@ pub(super) fn of_account(
     cluster: String,
 ) -> Arc<dyn LoadBalancers> {
     let balancers = Balancers {
-        listings: AccountListings::new(cloud.clone()),
+        listings: AccountListings::new(&cloud),
         resolver: Box::new(SystemResolver),
         cloud,
         cluster,
@@ -140,7 +138,7 @@ impl Provider for Balancers {
         if actual == desired.domains {
             return Ok(());
         }
-        let astray = astray(&*self.resolver, &desired.domains, ip).await;
+        let astray = astray(&*self.resolver, &desired.domains, &ip.addresses().collect()).await;
         if astray.is_empty() {
             return Ok(());
         }
@@ -159,7 +157,7 @@ impl Provider for Balancers {
     /// By identifier, also where the Service names one by its address, or has one of its own.
     fn asked_exclusives(&self, service: &ServiceView) -> BTreeSet<String> {
         let wish = CloudIpWish::of(service);
-        let listing = self.listings.last_cloud_ips();
+        let listing = self.listings.cloud_ips.last();
         let listed = listing.iter().flat_map(|listing| &listing.all);
         let own_name = self.default_name(service);
         let asked = listed.filter(|ip| match wish {
@@ -201,18 +199,16 @@ impl Provider for Balancers {
     }
 
     fn deletion(bundle: &Bundle) -> Vec<Step> {
-        removal::steps(bundle)
+        plan::removal(bundle)
     }
 
     async fn list(&self) -> Result<Vec<Bundle>, CloudError> {
-        let listing = self.listings.bundles(Instant::now()).await?;
+        let listing = self.listings.bundles.get(Instant::now()).await?;
         Ok(listing.all.clone())
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bundle>, CloudError> {
-        let listing = self.listings.bundles(Instant::now()).await?;
-        let mut all = listing.all.iter();
-        Ok(all.find(|bundle| bundle.name == name).cloned())
+        self.named(name, Instant::now()).await
     }
 
     /// What listings may leave out is asked for.
@@ -223,9 +219,7 @@ impl Provider for Balancers {
     ) -> Result<(Bundle, Instant), CloudError> {
         let mut bundle = listed.clone();
         if listed.begun < since {
-            let listing = self.listings.bundles(since).await?;
-            let mut all = listing.all.iter();
-            let there = all.find(|bundle| bundle.name == listed.name).cloned();
+            let there = self.named(&listed.name, since).await?;
             let what = format!("{}: nothing has this name any more", listed.name);
             bundle = there.ok_or_else(|| CloudError::new(NAME, ErrorKind::NotFound, what))?;
         }
@@ -233,12 +227,8 @@ impl Provider for Balancers {
         let mut balancers = bundle.balancers.iter_mut();
         let lacking = balancers.find(|one| one.is_alive() && one.acme.is_none() && one.has_https());
         if let Some(balancer) = lacking {
-            let request = BALANCERS.get(&[], &balancer.id);
-            let whole: Balancer = self
-                .cloud
-                .client
-                .fetch(&self.cloud.of_account(request))
-                .await?;
+            let request = self.cloud.of_account(BALANCERS.get(&[], &balancer.id));
+            let whole: Balancer = self.cloud.client.fetch(&request).await?;
             balancer.acme = whole.acme;
         }
         Ok((bundle, begun))
@@ -251,14 +241,13 @@ impl Provider for Balancers {
         planned: &[String],
     ) -> Result<String, CloudError> {
         let Some(request) = step.request(planned) else {
-            let what = format!("{step}: something that it needs was not made");
-            return Err(CloudError::new(NAME, ErrorKind::Malformed, what));
+            return Err(malformed(format!(
+                "{step}: something that it needs was not made"
+            )));
         };
         let request = self.cloud.of_account(request);
-        let made = step
-            .effect(planned)
-            .send(&self.cloud.client, &request)
-            .await?;
+        let effect = step.effect(planned);
+        let made = effect.send(&self.cloud.client, &request).await?;
         self.listings.taken(step, planned);
         Ok(made)
     }
@@ -267,7 +256,7 @@ impl Provider for Balancers {
         &self,
         since: Instant,
     ) -> Result<BTreeMap<String, Option<Holder>>, CloudError> {
-        let listing = self.listings.cloud_ips(since).await?;
+        let listing = self.listings.cloud_ips.get(since).await?;
         let all = listing.all.iter();
         Ok(all.map(|ip| (ip.id.clone(), holder(ip))).collect())
     }
@@ -280,6 +269,13 @@ impl Provider for Balancers {
 }
 
 impl Balancers {
+    /// What has this name, as it was at `since` or later.
+    async fn named(&self, name: &str, since: Instant) -> Result<Option<Bundle>, CloudError> {
+        let listing = self.listings.bundles.get(since).await?;
+        let mut all = listing.all.iter();
+        Ok(all.find(|bundle| bundle.name == name).cloned())
+    }
+
     /// The Cloud IP that a Service names, which does not lead to its load balancer.
     async fn elsewhere(
         &self,
@@ -290,15 +286,12 @@ impl Balancers {
             return Ok(None);
         }
         let find = |all: &[CloudIp]| all.iter().find(|ip| wish.is_met_by(ip)).cloned();
-        let mut found = find(&self.listings.cloud_ips(since).await?.all);
+        let mut found = find(&self.listings.cloud_ips.get(since).await?.all);
         if found.is_none() {
-            found = find(&self.listings.cloud_ips(Instant::now()).await?.all);
+            found = find(&self.listings.cloud_ips.get(Instant::now()).await?.all);
         }
         match (found, wish) {
-            (Some(ip), _) => Ok(Some(CloudIp {
-                is_moving: self.listings.is_moving(&ip),
-                ..ip
-            })),
+            (Some(ip), _) => Ok(Some(self.listings.seen(ip))),
             (None, CloudIpWish::Address(address)) => Err(ReconcileError::Refused(format!(
                 "spec.loadBalancerIP asks for {address}, which no Cloud IP of the account has; create one, and \
                  name it in the annotation {}, or take the field out",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 
 use super::config::{CLIENT, USER};
-use super::{Brightbox, Config, Flags, LIMITS, NAME, annotations, load_balancers};
+use super::{Brightbox, Config, LIMITS, NAME, annotations, load_balancers};
 use crate::cloud_api::{Fault, FirstAnswer};
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
@@ -21,13 +21,20 @@ pub const REGISTRATION: Registration = Registration {
     config_file: ConfigFile::None,
     annotations: annotations::ALL,
     flags: &[],
-    read: |reader| Arc::new(Flags::read(reader)),
+    read: |reader| Arc::new(ClusterName(reader.text("cluster-name"))),
 };
 
-impl Configure for Flags {
+/// The name of a cluster that gives itself none.
+const CLUSTER: &str = "kubernetes";
+
+/// `--cluster-name`: what the names of all that is made end with.
+#[derive(Debug)]
+struct ClusterName(Option<String>);
+
+impl Configure for ClusterName {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
         let config = Config::read(source.env)?;
-        let cluster = self.cluster_name.clone();
+        let cluster = self.0.as_deref().unwrap_or(CLUSTER).to_owned();
         Ok(Box::new(|context| {
             async { open(config, cluster, context) }.boxed()
         }))
@@ -37,17 +44,8 @@ impl Configure for Flags {
 fn open(config: Config, cluster: String, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let brightbox = Brightbox::new(config, context.limits.or(LIMITS), context.requests)?;
     let inventory = Arc::new(Inventory::new(brightbox.clone()));
-    let first = Arc::new(FirstAnswer::new(brightbox.clone(), brightbox.accounts()));
     let mut cloud = Cloud::of(inventory.clone());
-    let awaited = first.clone();
-    cloud.obstacle = Some(Box::new(move || first.obstacle()));
-    cloud.background = Some(Box::new(|_| {
-        async move {
-            awaited.wait().await;
-            std::future::pending().await
-        }
-        .boxed()
-    }));
+    cloud.awaits(FirstAnswer::new(brightbox.clone(), brightbox.accounts()));
     cloud.load_balancers = Some(Box::new(|_, _| {
         load_balancers::of_account(brightbox, inventory, cluster)
     }));

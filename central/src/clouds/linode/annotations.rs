@@ -2,26 +2,12 @@
 
 use mooring_common::names::annotations as keys;
 
+use crate::annotations;
 use crate::cloud_provider::annotations::Annotation;
 use crate::cloud_provider::annotations::Form::{GoBool, Id, Other, Within, Words};
 
-/// How those on Services begin.
-pub const PREFIX: &str = "service.beta.kubernetes.io/linode-loadbalancer-";
-
-macro_rules! annotations {
-    ($($name:ident = $suffix:literal, $form:expr, $effect:expr;)*) => {
-        $(pub(super) const $name: Annotation = Annotation::new(
-            concat!("service.beta.kubernetes.io/linode-loadbalancer-", $suffix),
-            $form,
-            $effect,
-        );)*
-
-        /// All of them, in the order of the reference page.
-        pub const ALL: &[&Annotation] = &[$(&$name,)* &APPLIED, &PRIVATE_IP, &PUBLIC_IPV6];
-    };
-}
-
 annotations! {
+    "service.beta.kubernetes.io/linode-loadbalancer-", [APPLIED, PRIVATE_IP, PUBLIC_IPV6]:
     THROTTLE = "throttle", Other(["`0`", "0 to 20; what is above or below is cut, what is no number is 0, and told"]),
         "new connections of one client in a second; 0: as many as it likes";
     PROTOCOL = "default-protocol", Words { default: "of the port: `tcp` or `udp`", words: &["tcp", "udp", "http", "https"] },

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::cloud_api::{ErrorDecoder, ErrorKind, Kind, Refusal, Request, lenient};
+use crate::api_objects;
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Kind, Refusal, Request};
 use crate::resource_kinds;
 
 /// Linode allows at most so many rows on a page.
@@ -17,35 +18,31 @@ const PAGE_SIZE: u32 = 500;
 const BUSY: Duration = Duration::from_secs(3);
 const FILTER: &str = "x-filter";
 
-/// One Linode. Only its number is needed.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Instance {
-    /// Its number.
-    pub(super) id: u64,
-    /// Its name, unique in the account.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) label: Option<String>,
-    /// Where it stands.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) region: Option<String>,
-    /// Its type, such as `g6-standard-2`.
-    #[serde(default, rename = "type", deserialize_with = "lenient")]
-    pub(super) kind: Option<String>,
-    /// `running`, `offline` and others.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<String>,
-    /// Public and private addresses.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) ipv4: Option<Vec<String>>,
-    /// Its public address with prefix length; null if it has none.
-    #[serde(default)]
-    pub(super) ipv6: Value,
-    /// The host that it runs on.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) host_uuid: Option<String>,
-    /// `legacy_config` or `linode`.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) interface_generation: Option<String>,
+api_objects! {
+    /// One Linode. Only its number is needed.
+    #[derive(Clone, Debug, Deserialize)]
+    pub(super) struct Instance {
+        /// Its number.
+        pub(super) id: u64,
+        /// Its name, unique in the account.
+        pub(super) label?: Option<String>,
+        /// Where it stands.
+        pub(super) region?: Option<String>,
+        /// Its type, such as `g6-standard-2`.
+        #[serde(rename = "type")]
+        pub(super) kind?: Option<String>,
+        /// `running`, `offline` and others.
+        pub(super) status?: Option<String>,
+        /// Public and private addresses.
+        pub(super) ipv4?: Option<Vec<String>>,
+        /// Its public address with prefix length; null if it has none.
+        #[serde(default)]
+        pub(super) ipv6: Value,
+        /// The host that it runs on.
+        pub(super) host_uuid?: Option<String>,
+        /// `legacy_config` or `linode`.
+        pub(super) interface_generation?: Option<String>,
+    }
 }
 
 /// One VPC, or one subnet of a VPC.

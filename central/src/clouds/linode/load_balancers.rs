@@ -5,7 +5,6 @@
 mod desired;
 mod firewalls;
 mod model;
-mod observe;
 mod observed;
 mod options;
 mod places;
@@ -52,10 +51,8 @@ use step::Step;
 
 /// The NodeBalancers of an account; `inventory`: its Linodes.
 pub(super) fn of_account(cloud: Arc<Linode>, inventory: Arc<Inventory>) -> Arc<dyn LoadBalancers> {
-    let listed = cloud.clone();
-    let firewalls = Listings::new(NAME, move || {
-        let cloud = listed.clone();
-        async move { cloud.all(&FIREWALLS, &[]).await }
+    let firewalls = Listings::of(NAME, &cloud, |cloud| async move {
+        cloud.all(&FIREWALLS, &[]).await
     });
     let balancers = NodeBalancers {
         cloud,

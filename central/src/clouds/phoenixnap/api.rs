@@ -61,13 +61,6 @@ pub(super) fn malformed(problem: impl Into<String>) -> CloudError {
     CloudError::new(NAME, ErrorKind::Malformed, problem)
 }
 
-/// What must be in the answer to whatever was asked about one object.
-#[derive(Deserialize)]
-struct Reference {
-    #[serde(rename = "id")]
-    _id: String,
-}
-
 /// A tag on an object. Its name must be known to the account before it is given to anything
 /// ([`blocks::BlockCloud::create_tag`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

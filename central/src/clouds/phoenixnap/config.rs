@@ -11,12 +11,12 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::setting::{Setting, Settings};
-use super::{Flags, annotations};
+use super::{Flags, NAME, annotations};
 use crate::cloud_api::KeyKind::{Integer, Secret, Text};
-use crate::cloud_api::oauth2::ClientSource;
-use crate::cloud_api::{Environment, Fault, FileKey, KeyKind, Proxies};
+use crate::cloud_api::oauth2::{self, Access, ClientSource, Grant, Remedies};
+use crate::cloud_api::{Environment, Fault, FileKey, Proxies};
 
-pub(super) const TIMEOUT: &str = "PNAP_API_TIMEOUT";
+const TIMEOUT: &str = "PNAP_API_TIMEOUT";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_URL: &str = "https://api.phoenixnap.com/";
 const DEFAULT_TOKEN_URL: &str =
@@ -32,40 +32,35 @@ const BASE_URL: &str = "PNAP_BASE_URL";
 const TOKEN_URL: &str = "PNAP_TOKEN_URL";
 const NODE_SELECTOR: &str = "serviceNodeSelector";
 
+/// What reading and changing servers, blocks, networks and tags takes.
+const SCOPE: &str = "bmc bmc.read tags tags.read";
+
+const REMEDIES: Remedies = Remedies {
+    refused: "put the credentials of a client that exists into PNAP_CLIENT_ID and PNAP_CLIENT_SECRET \
+              and start again, or into clientID and clientSecret of --cloud-config, which is read \
+              again by itself",
+    elsewhere: "is this the right address for tokens? PNAP_TOKEN_URL, or token-url of --cloud-config, \
+                sets it",
+};
+
 /// The keys of the file.
 const KEYS: &[FileKey] = &[
-    key("clientID", Some(CLIENT_ID), Secret),
-    key("clientSecret", Some(CLIENT_SECRET), Secret),
-    key("location", Some(LOCATION), Text),
-    key("loadbalancer", Some(LOAD_BALANCER), Text),
-    key("annotationIPLocation", Some(ANNOTATION), Text),
-    key("apiServerPort", Some(PORT), Integer),
-    key("base-url", Some(BASE_URL), Text),
-    key("token-url", Some(TOKEN_URL), Text),
-    key(NODE_SELECTOR, None, Text),
+    FileKey::new("clientID", Some(CLIENT_ID), Secret),
+    FileKey::new("clientSecret", Some(CLIENT_SECRET), Secret),
+    FileKey::new("location", Some(LOCATION), Text),
+    FileKey::new("loadbalancer", Some(LOAD_BALANCER), Text),
+    FileKey::new("annotationIPLocation", Some(ANNOTATION), Text),
+    FileKey::new("apiServerPort", Some(PORT), Integer),
+    FileKey::new("base-url", Some(BASE_URL), Text),
+    FileKey::new("token-url", Some(TOKEN_URL), Text),
+    FileKey::new(NODE_SELECTOR, None, Text),
 ];
-
-const fn key(name: &'static str, variable: Option<&'static str>, kind: KeyKind) -> FileKey {
-    FileKey {
-        name,
-        variable,
-        kind,
-    }
-}
 
 /// How PhoenixNAP is used.
 #[derive(Debug)]
 pub struct Config {
-    /// Where its API is; ends with a slash.
-    pub base: Url,
-    /// Where tokens are given.
-    pub token_url: Url,
-    /// Who we are.
-    pub client: ClientSource,
-    /// For a whole request, its answer included.
-    pub timeout: Duration,
-    /// The proxies in between.
-    pub proxies: Proxies,
+    /// How its API is reached.
+    pub access: Access,
     /// What becomes of Services. `None`: they get no addresses.
     pub services: Option<Settings>,
     /// What is worth a line in the log.
@@ -98,15 +93,30 @@ impl Config {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        Ok(Self {
+        let access = Access {
             base,
-            token_url,
-            client,
+            tokens: tokens(token_url, client),
             timeout,
+            timeout_variable: TIMEOUT,
             proxies,
+        };
+        Ok(Self {
+            access,
             services,
             notices,
         })
+    }
+}
+
+/// Tokens for this client's credentials (RFC 6749, 4.4).
+const fn tokens(token_url: Url, client: ClientSource) -> oauth2::Settings {
+    oauth2::Settings {
+        provider: NAME,
+        token_url,
+        client,
+        grant: Grant::ClientCredentials,
+        scope: Some(SCOPE),
+        remedies: REMEDIES,
     }
 }
 

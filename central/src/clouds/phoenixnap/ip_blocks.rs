@@ -29,7 +29,6 @@ mod ensure;
 mod garbage_collector;
 mod l2_network;
 mod members;
-mod metrics;
 mod notices;
 mod observe;
 mod orphans;
@@ -38,7 +37,6 @@ mod plan;
 mod removal;
 mod state;
 mod step;
-mod surplus;
 #[cfg(test)]
 mod testing;
 
@@ -51,7 +49,6 @@ use super::NAME;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::pooled::Pool;
 use crate::engine::provider::AccountWords;
-pub(super) use metrics::BlockMetrics;
 pub(super) use state::Blocks;
 use step::Step;
 

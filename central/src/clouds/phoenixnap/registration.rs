@@ -8,7 +8,7 @@ use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Flag, flag};
 use mooring_common::names::annotations::IP_BLOCK_CLAIM;
 
-use super::ip_blocks::{BlockMetrics, Blocks};
+use super::ip_blocks::Blocks;
 use super::setting::Setting;
 use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
 use crate::cloud_api::Fault;
@@ -19,6 +19,7 @@ use crate::cloud_provider::registration::{
 };
 use crate::engine::cluster::RealCluster;
 use crate::engine::inventory::Inventory;
+use crate::engine::ip_allocation::BlockMetrics;
 use crate::engine::pooled::PooledEngine;
 use crate::views::service_view::read_annotation;
 
@@ -62,7 +63,7 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         .as_ref()
         .is_some_and(|settings| matches!(settings.setting, Setting::L2(_)));
     let load_balancers = settings.map(|settings| -> MakeLoadBalancers {
-        let metrics = BlockMetrics::register(context.registry, settings.flags.max_blocks);
+        let metrics = BlockMetrics::register(context.registry, NAME, settings.flags.max_blocks);
         read_annotation(&settings.location_annotation);
         Box::new(move |client, identity| {
             let cluster = RealCluster::new(client.clone(), IP_BLOCK_CLAIM);

@@ -5,8 +5,6 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cloud_api::Proxies;
-use crate::cloud_api::oauth2::ClientCredentials;
 use crate::cloud_api::testing::{Cloud, Reply, Seen, metrics};
 
 fn phoenixnap(base: &Url) -> Arc<PhoenixNap> {
@@ -14,19 +12,16 @@ fn phoenixnap(base: &Url) -> Arc<PhoenixNap> {
 }
 
 fn with(base: &Url, services: Option<Settings>) -> Arc<PhoenixNap> {
-    let config = Config {
-        base: base.clone(),
-        token_url: base.join("token").unwrap(),
-        client: ClientCredentials {
-            id: "an-id".to_owned(),
-            secret: "s3cr3t".to_owned(),
-        }
-        .into(),
-        timeout: Duration::from_secs(10),
-        proxies: Proxies::default(),
-        services,
-        notices: Vec::new(),
+    let env = |name: &str| match name {
+        "PNAP_BASE_URL" => Some(base.to_string()),
+        "PNAP_TOKEN_URL" => Some(base.join("token").unwrap().to_string()),
+        "PNAP_CLIENT_ID" => Some("an-id".to_owned()),
+        "PNAP_CLIENT_SECRET" => Some("s3cr3t".to_owned()),
+        _ => None,
     };
+    let mut config = Config::read(&env, None, Flags::default()).unwrap();
+    config.access.timeout = Duration::from_secs(10);
+    config.services = services;
     let limits = Limits {
         qps: 1000.0,
         burst: 1000,

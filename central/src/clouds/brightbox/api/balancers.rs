@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cloud_ips::CloudIp;
 use super::ids;
-use crate::cloud_api::{lenient, or_default, said};
+use crate::api_objects;
+use crate::cloud_api::said;
 use crate::resource_kinds;
 
 resource_kinds! {
@@ -14,105 +15,92 @@ resource_kinds! {
     pub(crate) BALANCERS: "load_balancer", "load_balancers", "load_balancers";
 }
 
-/// A load balancer. Only its identifier is needed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Balancer {
-    /// `lba-gdqms`.
-    pub(crate) id: String,
-    /// Its name; several may have the same.
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) name: String,
-    /// `creating`, `active`, `deleting`, `deleted`, `failing`, `failed`.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) status: Option<String>,
-    /// How connections are distributed.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) policy: Option<String>,
-    /// Whether clients of HTTP are sent to HTTPS.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) https_redirect: Option<bool>,
-    /// Its listeners.
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) listeners: Vec<Listener>,
-    /// How servers are asked whether they are healthy.
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) healthcheck: HealthCheck,
-    /// Its certificate and the domains of that. `None`: listings may leave it out, where it is there.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) acme: Option<Acme>,
-    /// The Cloud IPs that lead to it, in the API's order.
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) cloud_ips: Vec<CloudIp>,
-    /// The servers that get traffic.
-    #[serde(deserialize_with = "ids")]
-    pub(crate) nodes: BTreeSet<String>,
-}
-
-/// What it does with one port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) struct Listener {
-    /// `tcp`, `http`, `https`.
-    pub(crate) protocol: String,
-    /// The port that clients use.
-    #[serde(rename = "in")]
-    pub(crate) port: u16,
-    /// The servers' port.
-    #[serde(rename = "out")]
-    pub(crate) target: u16,
-    /// After so many milliseconds without traffic a connection ends.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) timeout: Option<u32>,
-    /// `v1`, `v2`, `v2-ssl`, `v2-ssl-cn`.
-    #[serde(default, deserialize_with = "said")]
-    pub(crate) proxy_protocol: Option<String>,
-}
-
-/// How servers are asked whether they are healthy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) struct HealthCheck {
-    /// `tcp` or `http`.
-    #[serde(rename = "type", default)]
-    pub(crate) kind: String,
-    /// The servers' port.
+api_objects! {
+    /// A load balancer. Only its identifier is needed.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
     #[serde(default)]
-    pub(crate) port: u16,
-    /// The path.
-    #[serde(default, deserialize_with = "said")]
-    pub(crate) request: Option<String>,
-    /// Milliseconds between two questions.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) interval: Option<u32>,
-    /// Milliseconds that an answer may take.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) timeout: Option<u32>,
-    /// Good answers in a row that make a server healthy.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) threshold_up: Option<u32>,
-    /// Bad answers in a row that make it unhealthy.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) threshold_down: Option<u32>,
-}
+    pub(crate) struct Balancer {
+        /// `lba-gdqms`.
+        pub(crate) id: String,
+        /// Its name; several may have the same.
+        pub(crate) name?: String,
+        /// `creating`, `active`, `deleting`, `deleted`, `failing`, `failed`.
+        pub(crate) status?: Option<String>,
+        /// How connections are distributed.
+        pub(crate) policy?: Option<String>,
+        /// Whether clients of HTTP are sent to HTTPS.
+        pub(crate) https_redirect?: Option<bool>,
+        /// Its listeners.
+        pub(crate) listeners?: Vec<Listener>,
+        /// How servers are asked whether they are healthy.
+        pub(crate) healthcheck?: HealthCheck,
+        /// Its certificate and the domains of that. `None`: listings may leave it out, where it is there.
+        pub(crate) acme?: Option<Acme>,
+        /// The Cloud IPs that lead to it, in the API's order.
+        pub(crate) cloud_ips?: Vec<CloudIp>,
+        /// The servers that get traffic.
+        #[serde(deserialize_with = "ids")]
+        pub(crate) nodes: BTreeSet<String>,
+    }
 
-/// What it asks a certificate authority for by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Acme {
-    /// Each with the state of its validation.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) domains: Vec<Domain>,
-}
+    /// What it does with one port.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+    pub(crate) struct Listener {
+        /// `tcp`, `http`, `https`.
+        pub(crate) protocol: String,
+        /// The port that clients use.
+        #[serde(rename = "in")]
+        pub(crate) port: u16,
+        /// The servers' port.
+        #[serde(rename = "out")]
+        pub(crate) target: u16,
+        /// After so many milliseconds without traffic a connection ends.
+        pub(crate) timeout?: Option<u32>,
+        /// `v1`, `v2`, `v2-ssl`, `v2-ssl-cn`.
+        #[serde(default, deserialize_with = "said")]
+        pub(crate) proxy_protocol: Option<String>,
+    }
 
-/// A domain of a certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Domain {
-    /// Its name.
-    pub(crate) identifier: String,
-    /// `valid`, or anything else.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) status: String,
-    /// What the authority said last.
-    #[serde(default, deserialize_with = "said")]
-    pub(crate) last_message: Option<String>,
+    /// How servers are asked whether they are healthy.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+    pub(crate) struct HealthCheck {
+        /// `tcp` or `http`.
+        #[serde(rename = "type", default)]
+        pub(crate) kind: String,
+        /// The servers' port.
+        #[serde(default)]
+        pub(crate) port: u16,
+        /// The path.
+        #[serde(default, deserialize_with = "said")]
+        pub(crate) request: Option<String>,
+        /// Milliseconds between two questions.
+        pub(crate) interval?: Option<u32>,
+        /// Milliseconds that an answer may take.
+        pub(crate) timeout?: Option<u32>,
+        /// Good answers in a row that make a server healthy.
+        pub(crate) threshold_up?: Option<u32>,
+        /// Bad answers in a row that make it unhealthy.
+        pub(crate) threshold_down?: Option<u32>,
+    }
+
+    /// What it asks a certificate authority for by itself.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    pub(crate) struct Acme {
+        /// Each with the state of its validation.
+        pub(crate) domains?: Vec<Domain>,
+    }
+
+    /// A domain of a certificate.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    pub(crate) struct Domain {
+        /// Its name.
+        pub(crate) identifier: String,
+        /// `valid`, or anything else.
+        pub(crate) status?: String,
+        /// What the authority said last.
+        #[serde(default, deserialize_with = "said")]
+        pub(crate) last_message: Option<String>,
+    }
 }
 
 /// The name of a load balancer without what the vendor's tools append to it.

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use serde::Deserialize;
-use serde_json::json;
 
 use super::Reference;
-use crate::cloud_api::{Request, lenient, or_default, said};
+use crate::api_objects;
+use crate::cloud_api::said;
 use crate::resource_kinds;
 
 resource_kinds! {
@@ -14,51 +14,43 @@ resource_kinds! {
     pub(crate) CLOUD_IPS: "cloud_ip", "cloud_ips", "cloud_ips";
 }
 
-/// A Cloud IP. Only its identifier is needed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct CloudIp {
-    /// `cip-vsalc`.
-    pub(crate) id: String,
-    /// Its name; several may have the same.
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) name: String,
-    /// `mapped` or `unmapped`.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) status: Option<String>,
-    /// Its IPv4 address.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) public_ip: Option<IpAddr>,
-    /// The same.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) public_ipv4: Option<IpAddr>,
-    /// Its IPv6 address.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) public_ipv6: Option<IpAddr>,
-    /// Its name in the DNS.
-    #[serde(deserialize_with = "said")]
-    pub(crate) fqdn: Option<String>,
-    /// The name that its addresses have in the DNS.
-    #[serde(deserialize_with = "said")]
-    pub(crate) reverse_dns: Option<String>,
-    /// What it leads to, if that is a load balancer.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) load_balancer: Option<Reference>,
-    /// If that is a server.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) server: Option<Reference>,
-    /// If that is a server's interface.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) interface: Option<Reference>,
-    /// If that is a server group.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) server_group: Option<Reference>,
-    /// If that is a database server.
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) database_server: Option<Reference>,
-    /// Whether the cloud was asked to let it lead elsewhere, and has not done so yet.
-    #[serde(skip)]
-    pub(crate) is_moving: bool,
+api_objects! {
+    /// A Cloud IP. Only its identifier is needed.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[serde(default)]
+    pub(crate) struct CloudIp {
+        /// `cip-vsalc`.
+        pub(crate) id: String,
+        /// Its name; several may have the same.
+        pub(crate) name?: String,
+        /// `mapped` or `unmapped`.
+        pub(crate) status?: Option<String>,
+        /// Its IPv4 address.
+        pub(crate) public_ip?: Option<IpAddr>,
+        /// The same.
+        pub(crate) public_ipv4?: Option<IpAddr>,
+        /// Its IPv6 address.
+        pub(crate) public_ipv6?: Option<IpAddr>,
+        /// Its name in the DNS.
+        #[serde(deserialize_with = "said")]
+        pub(crate) fqdn: Option<String>,
+        /// The name that its addresses have in the DNS.
+        #[serde(deserialize_with = "said")]
+        pub(crate) reverse_dns: Option<String>,
+        /// What it leads to, if that is a load balancer.
+        pub(crate) load_balancer?: Option<Reference>,
+        /// If that is a server.
+        pub(crate) server?: Option<Reference>,
+        /// If that is a server's interface.
+        pub(crate) interface?: Option<Reference>,
+        /// If that is a server group.
+        pub(crate) server_group?: Option<Reference>,
+        /// If that is a database server.
+        pub(crate) database_server?: Option<Reference>,
+        /// Whether the cloud was asked to let it lead elsewhere, and has not done so yet.
+        #[serde(skip)]
+        pub(crate) is_moving: bool,
+    }
 }
 
 impl CloudIp {
@@ -95,16 +87,4 @@ impl CloudIp {
             |address| format!("{} ({address})", self.id),
         )
     }
-}
-
-/// Lets one lead to this load balancer.
-pub(crate) fn map(id: &str, balancer: &str) -> Request {
-    let path = format!("cloud_ips/{id}/map");
-    Request::new("map_cloud_ip", reqwest::Method::POST, path).json(json!({"destination": balancer}))
-}
-
-/// Lets one lead nowhere.
-pub(crate) fn unmap(id: &str) -> Request {
-    let path = format!("cloud_ips/{id}/unmap");
-    Request::new("unmap_cloud_ip", reqwest::Method::POST, path)
 }

@@ -2,34 +2,32 @@
 
 use serde::{Deserialize, Deserializer};
 
+use crate::api_objects;
 use crate::cloud_api::{Request, lenient};
 
-/// One server. Only its identifier is needed.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Server {
-    /// `srv-gdqms`.
-    pub(crate) id: String,
-    /// `active`, `inactive`, `deleted` and others.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) status: Option<String>,
-    /// Its host name.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) hostname: Option<String>,
-    /// Its name in the DNS.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) fqdn: Option<String>,
-    /// Its type: `2gb.ssd`.
-    #[serde(default, deserialize_with = "handle")]
-    pub(crate) server_type: Option<String>,
-    /// Its zone: `gb1-a`.
-    #[serde(default, deserialize_with = "handle")]
-    pub(crate) zone: Option<String>,
-    /// Its network interfaces.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) interfaces: Option<Vec<Interface>>,
-    /// The Cloud IPs that lead to it.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) cloud_ips: Option<Vec<CloudIp>>,
+api_objects! {
+    /// One server. Only its identifier is needed.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Server {
+        /// `srv-gdqms`.
+        pub(crate) id: String,
+        /// `active`, `inactive`, `deleted` and others.
+        pub(crate) status?: Option<String>,
+        /// Its host name.
+        pub(crate) hostname?: Option<String>,
+        /// Its name in the DNS.
+        pub(crate) fqdn?: Option<String>,
+        /// Its type: `2gb.ssd`.
+        #[serde(default, deserialize_with = "handle")]
+        pub(crate) server_type: Option<String>,
+        /// Its zone: `gb1-a`.
+        #[serde(default, deserialize_with = "handle")]
+        pub(crate) zone: Option<String>,
+        /// Its network interfaces.
+        pub(crate) interfaces?: Option<Vec<Interface>>,
+        /// The Cloud IPs that lead to it.
+        pub(crate) cloud_ips?: Option<Vec<CloudIp>>,
+    }
 }
 
 /// A network interface.

@@ -20,10 +20,13 @@ const OF_ACCOUNT: (&str, &str) = (ACCOUNT, "acc-12345");
 #[test]
 fn client_asks_for_itself_and_names_no_account() {
     let config = read(&[ID, SECRET, OF_ACCOUNT]).unwrap();
-    assert_eq!(config.tokens.grant, Grant::ClientCredentials);
-    assert_eq!(config.tokens.client.credentials.id, "cli-12345");
+    assert_eq!(config.access.tokens.grant, Grant::ClientCredentials);
+    assert_eq!(config.access.tokens.client.credentials.id, "cli-12345");
     assert_eq!(config.account, None);
-    let base = (config.base.as_str(), config.tokens.token_url.as_str());
+    let base = (
+        config.access.base.as_str(),
+        config.access.tokens.token_url.as_str(),
+    );
     let expected = (
         "https://api.gb1.brightbox.com/1.0/",
         "https://api.gb1.brightbox.com/token/",
@@ -41,9 +44,9 @@ fn user_asks_by_application_and_names_account() {
         let mut set = vec![SECRET, NAME_OF_USER, OF_USER, OF_ACCOUNT];
         set.extend(client.map(|id| (CLIENT, id)));
         let config = read(&set).unwrap();
-        assert_eq!(config.tokens.client.credentials.id, expected);
+        assert_eq!(config.access.tokens.client.credentials.id, expected);
         assert_eq!(config.account.as_deref(), Some("acc-12345"));
-        assert!(matches!(config.tokens.grant, Grant::Password(_)));
+        assert!(matches!(config.access.tokens.grant, Grant::Password(_)));
         let shown = format!("{config:?}");
         assert!(
             !shown.contains("s3cr3t") && !shown.contains("pa55word"),
@@ -95,7 +98,10 @@ fn urls_are_relative_to_the_api() {
         ),
     ] {
         let config = read(&[ID, SECRET, (API_URL, url)]).unwrap();
-        let urls = (config.base.as_str(), config.tokens.token_url.as_str());
+        let urls = (
+            config.access.base.as_str(),
+            config.access.tokens.token_url.as_str(),
+        );
         assert_eq!(urls, (base, token), "{url}");
     }
 }
@@ -103,12 +109,12 @@ fn urls_are_relative_to_the_api() {
 #[test]
 fn time_and_proxies_are_as_the_environment_says() {
     let plain = read(&[ID, SECRET]).unwrap();
-    assert_eq!(plain.timeout, DEFAULT_TIMEOUT);
+    assert_eq!(plain.access.timeout, DEFAULT_TIMEOUT);
     let proxy = ("HTTPS_PROXY", "http://proxy.example:3128");
     let config = read(&[ID, SECRET, (TIMEOUT, "7"), proxy]).unwrap();
-    assert_eq!(config.timeout, Duration::from_secs(7));
-    let shown = |config: &Config| format!("{:?}", config.proxies);
+    assert_eq!(config.access.timeout, Duration::from_secs(7));
+    let shown = |config: &Config| format!("{:?}", config.access.proxies);
     assert!(shown(&config).contains("proxy.example"), "{config:?}");
     assert!(!shown(&plain).contains("proxy.example"), "{plain:?}");
-    assert_eq!(config.tokens.scope, Some("infrastructure orbit"));
+    assert_eq!(config.access.tokens.scope, Some("infrastructure orbit"));
 }

@@ -2,7 +2,7 @@
 //! IPs. That is what the engine takes for a load balancer, so that nothing of it is left or made twice when
 //! something comes in between.
 
-mod take;
+mod observed;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -14,11 +14,7 @@ use super::super::api::Reference;
 use super::super::api::balancers::{Balancer, plain_name};
 use super::super::api::cloud_ips::CloudIp;
 use super::super::api::firewall::{Group, Policy, Rule};
-use super::step::Step;
-use crate::engine::members::Members;
-use crate::engine::pool::NoMember;
-use crate::engine::provider::{self, Listed};
-use crate::engine::step::Part;
+use crate::engine::provider::Listed;
 use crate::views::service_view::ServiceView;
 
 /// The text that marks what was made for a Service.
@@ -222,10 +218,6 @@ impl Listed for Bundle {
         self.said(marks::CLUSTER)
     }
 
-    fn created(&self) -> Option<&str> {
-        None
-    }
-
     fn addresses(&self) -> Vec<IpAddr> {
         let ips = self.cloud_ips.iter();
         ips.flat_map(CloudIp::addresses).collect()
@@ -253,79 +245,5 @@ impl Listed for Bundle {
                 .as_ref()
                 .is_some_and(|name| own.contains(name))
         })
-    }
-}
-
-impl provider::Observed for Bundle {
-    type Listed = Self;
-    type Step = Step;
-    type Member = NoMember;
-
-    fn listed(&self) -> &Self {
-        self
-    }
-
-    fn listed_mut(&mut self) -> &mut Self {
-        self
-    }
-
-    fn members(&self) -> impl Iterator<Item = (&str, &Part<NoMember>)> {
-        std::iter::empty()
-    }
-
-    /// No load balancer, no servers, and Cloud IPs at most that lead nowhere.
-    fn is_unused(&self) -> bool {
-        let has_servers = |group: &Group| !group.servers.is_empty();
-        self.balancers.is_empty() && !self.groups.iter().any(has_servers)
-    }
-
-    fn lacks_parts(&self) -> bool {
-        self.balancer().is_none() || self.groups.is_empty() || self.policies.is_empty()
-    }
-
-    fn cost(&self) -> usize {
-        usize::from(self.balancer().is_some_and(Balancer::has_https))
-    }
-
-    /// By its load balancers, or else by the servers of its groups. What has neither is worth something only
-    /// if it has a Cloud IP.
-    fn leads_to(&self, ports: &BTreeSet<u16>, members: &Members) -> bool {
-        let machines: BTreeSet<&str> = members.found.iter().map(|one| one.id.as_str()).collect();
-        let is_here = |servers: &BTreeSet<String>| {
-            let mut servers = servers.iter();
-            servers.any(|server| machines.contains(server.as_str()))
-        };
-        let mut listeners = self.balancers.iter().flat_map(|one| &one.listeners);
-        let nodes = self.balancers.iter().map(|balancer| &balancer.nodes);
-        let servers = nodes.chain(self.groups.iter().map(|group| &group.servers));
-        let mut servers = servers.filter(|servers| !servers.is_empty()).peekable();
-        if servers.peek().is_none() {
-            return self.balancers.is_empty() && self.cloud_ips.is_empty();
-        }
-        listeners.all(|listener| ports.contains(&listener.target)) && servers.any(is_here)
-    }
-
-    fn exclusives(&self) -> &BTreeSet<String> {
-        &self.held
-    }
-
-    fn loses(&mut self, id: &str) {
-        self.held.remove(id);
-        for balancer in &mut self.balancers {
-            balancer.cloud_ips.retain(|ip| ip.id != id);
-        }
-        let name = self.name.clone();
-        self.cloud_ips.retain(|ip| ip.id != id || ip.name == name);
-    }
-
-    fn created(step: &Step, _id: &str) -> Option<Self> {
-        match step {
-            Step::CreateGroup { name, .. } => Some(Self::named(name, Instant::now())),
-            _ => None,
-        }
-    }
-
-    fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
-        self.takes(step, made, planned);
     }
 }

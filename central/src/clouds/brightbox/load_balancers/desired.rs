@@ -75,16 +75,8 @@ impl provider::Desired for Desired {
     type Member = NoMember;
     type Observed = Bundle;
 
-    fn pools(&mut self) -> impl Iterator<Item = &mut Vec<NoMember>> + Send {
-        std::iter::empty()
-    }
-
     fn exclusives(&self) -> &BTreeSet<String> {
         &self.exclusives
-    }
-
-    fn unmet_address(&self) -> Option<&str> {
-        None
     }
 }
 
@@ -95,7 +87,7 @@ pub(super) fn desired(
     members: &Members,
 ) -> Desired {
     let service = &request.service;
-    let is_said = options.check.kind.is_some() || options.check.request.is_some();
+    let is_said = !options.check.kind.is_empty() || options.check.request.is_some();
     let by_daemon = request.health.check(service).filter(|_| !is_said);
     let health_port = service.health_check_node_port;
     let ports = options.ports.iter().map(|(port, _)| port.node_port);
@@ -170,8 +162,12 @@ fn check(request: &LoadBalancerRequest, options: &Options) -> HealthCheck {
     } else {
         "http"
     };
-    let kind = options.check.kind.unwrap_or(otherwise);
-    let path = match (kind, &options.check.request) {
+    let asked = &options.check;
+    let kind = match asked.kind.as_str() {
+        "" => otherwise,
+        kind => kind,
+    };
+    let path = match (kind, &asked.request) {
         ("tcp", _) => Some("/"),
         (_, Some(path)) => Some(path.as_str()).filter(|path| !path.is_empty()),
         (_, None) => Some("/healthz"),
@@ -181,10 +177,7 @@ fn check(request: &LoadBalancerRequest, options: &Options) -> HealthCheck {
         kind: kind.to_owned(),
         port: port.unwrap_or(80),
         request: path.map(ToOwned::to_owned),
-        interval: options.check.interval,
-        timeout: options.check.timeout,
-        threshold_up: options.check.threshold_up,
-        threshold_down: options.check.threshold_down,
+        ..asked.clone()
     }
 }
 

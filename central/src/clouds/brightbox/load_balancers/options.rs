@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::brightbox::annotations as keys;
+use crate::clouds::brightbox::api::balancers::HealthCheck;
 use crate::clouds::brightbox::api::cloud_ips::CloudIp;
 use crate::engine::annotations::Reader;
 use crate::engine::service_spec::Port;
@@ -31,27 +32,11 @@ pub(super) struct Options {
     pub(super) domains: BTreeSet<String>,
     /// The Cloud IP that leads to it.
     pub(super) cloud_ip: CloudIpWish,
-    /// How Nodes are asked whether they are healthy.
-    pub(super) check: CheckOptions,
+    /// How Nodes are asked whether they are healthy, but for the port. No type: none is asked for; an empty
+    /// path: there is to be none.
+    pub(super) check: HealthCheck,
     /// Whether the Service says who may connect, which no load balancer here can see to.
     pub(super) has_sources: bool,
-}
-
-/// What is asked of health checks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CheckOptions {
-    /// `tcp` or `http`.
-    pub(super) kind: Option<&'static str>,
-    /// The path; empty: none is said.
-    pub(super) request: Option<String>,
-    /// Milliseconds between two questions.
-    pub(super) interval: Option<u32>,
-    /// Milliseconds that an answer may take.
-    pub(super) timeout: Option<u32>,
-    /// Good answers in a row that make a Node healthy.
-    pub(super) threshold_up: Option<u32>,
-    /// Bad answers in a row that make it unhealthy.
-    pub(super) threshold_down: Option<u32>,
 }
 
 /// Which Cloud IP is to lead to a load balancer.
@@ -155,54 +140,32 @@ impl Options {
             proxy_protocol: reader.word(&keys::PROXY_PROTOCOL),
             domains,
             cloud_ip: CloudIpWish::read(reader),
-            check: CheckOptions::read(reader),
+            check: check(reader),
             has_sources: !reader.source_ranges().is_empty(),
         }
     }
 }
 
-impl CheckOptions {
-    fn read(reader: &mut Reader<'_>) -> Self {
-        Self {
-            kind: reader.word(&keys::CHECK_PROTOCOL),
-            request: request(reader),
-            interval: number(
-                reader,
-                first(reader, &keys::CHECK_INTERVAL, &keys::AWS_INTERVAL),
-            ),
-            timeout: number(reader, &keys::CHECK_TIMEOUT),
-            threshold_up: number(reader, &keys::HEALTHY),
-            threshold_down: number(reader, &keys::UNHEALTHY),
-        }
-    }
-}
-
-/// The first of two annotations, unless only the second is there.
-fn first<'a>(reader: &Reader<'_>, new: &'a Annotation, old: &'a Annotation) -> &'a Annotation {
-    match reader.value(new) {
-        Some(_) => new,
-        None => old,
-    }
-}
-
-/// A number of 32 bits without a sign; 0 says nothing.
-fn number(reader: &mut Reader<'_>, key: &Annotation) -> Option<u32> {
-    let text = reader.value(key)?;
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    match text.parse::<u32>() {
-        Ok(number) if is_plain => Some(number).filter(|number| *number > 0),
-        _ => {
-            let remedy = format!("is no number from 0 to {}; write one", u32::MAX);
-            reader.fault_in(key, text, remedy);
-            None
-        }
+fn check(reader: &mut Reader<'_>) -> HealthCheck {
+    let interval = reader.first_of(&keys::CHECK_INTERVAL, &keys::AWS_INTERVAL);
+    HealthCheck {
+        kind: reader
+            .word(&keys::CHECK_PROTOCOL)
+            .unwrap_or_default()
+            .to_owned(),
+        port: 0,
+        request: request(reader),
+        interval: reader.unsigned(interval),
+        timeout: reader.unsigned(&keys::CHECK_TIMEOUT),
+        threshold_up: reader.unsigned(&keys::HEALTHY),
+        threshold_down: reader.unsigned(&keys::UNHEALTHY),
     }
 }
 
 fn idle_timeout(reader: &mut Reader<'_>) -> Option<u32> {
-    let key = first(reader, &keys::IDLE_TIMEOUT, &keys::OLD_IDLE_TIMEOUT);
+    let key = reader.first_of(&keys::IDLE_TIMEOUT, &keys::OLD_IDLE_TIMEOUT);
     let (least, most) = IDLE_TIMEOUT;
-    let milliseconds = number(reader, key)?;
+    let milliseconds = reader.unsigned(key)?;
     if !(least..=most).contains(&milliseconds) {
         let remedy = format!("is no number from {least} to {most}; write one, like 50000");
         reader.fault_in(key, &milliseconds.to_string(), remedy);
@@ -221,12 +184,6 @@ fn request(reader: &mut Reader<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// What stands in a list, without the spaces around it.
-fn list(text: &str) -> impl Iterator<Item = String> {
-    let parts = text.split(',').map(|part| part.trim().to_owned());
-    parts.filter(|part| !part.is_empty())
-}
-
 /// The numbers and names of ports with HTTPS besides 443.
 fn ssl_ports(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
     let key = &keys::SSL_PORTS;
@@ -243,7 +200,11 @@ fn ssl_ports(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
         reader.fault_in(key, text, remedy);
     }
     needs_443(reader, key, text, protocol);
-    let ports: BTreeSet<String> = list(text).filter(|port| port != "*").collect();
+    let ports: BTreeSet<String> = reader
+        .parts(key)
+        .filter(|port| *port != "*")
+        .map(ToOwned::to_owned)
+        .collect();
     let service = reader.service;
     let is_known = |listed: &&String| {
         let mut ports = service.ports.iter();
@@ -267,7 +228,7 @@ fn domains(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
     if reader.value(&keys::SSL_PORTS).is_none() {
         needs_443(reader, key, text, protocol);
     }
-    list(text).collect()
+    reader.parts(key).map(ToOwned::to_owned).collect()
 }
 
 fn without_https() -> String {

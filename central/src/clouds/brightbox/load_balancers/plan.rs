@@ -10,11 +10,13 @@ mod firewall;
 use mooring_common::engine::Plan;
 
 use super::super::api::balancers::{Balancer, plain_name};
+use super::super::api::cloud_ips::CloudIp;
+use super::super::api::firewall::Group;
 use super::bundle::Bundle;
 use super::desired::Desired;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
-use crate::engine::provider::Unready;
+use crate::engine::provider::{Listed as _, Unready};
 use crate::engine::step::PoolRef;
 
 /// What is done to one part: before other parts follow, and after. `reference`: how they refer to it.
@@ -125,6 +127,54 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
         domain.status,
         chosen.shown()
     )))
+}
+
+/// What it takes to be rid of all that a Service has, as far as that can be asked for now.
+///
+/// The load balancer goes first, and all else once it is gone. What proves whose the rest is goes last: the
+/// server group if it bears a mark, else the Cloud IPs, whose names are in the Service's status.
+pub(super) fn removal(bundle: &Bundle) -> Vec<Step> {
+    if !bundle.balancers.is_empty() {
+        let balancers = bundle.balancers.iter();
+        let delete = balancers.map(|balancer| Step::DeleteBalancer {
+            id: balancer.id.clone(),
+            name: bundle.name.clone(),
+        });
+        return delete.collect();
+    }
+    let ips = bundle.cloud_ips.iter().map(given_back);
+    let policies = bundle.policies.iter().map(|policy| Step::DeletePolicy {
+        id: policy.id.clone(),
+        name: policy.name.clone(),
+    });
+    let groups = bundle.groups.iter().flat_map(emptied_and_deleted);
+    match bundle.owner() {
+        Some(_) => ips.chain(policies).chain(groups).collect(),
+        None => policies.chain(groups).chain(ips).collect(),
+    }
+}
+
+/// One that still leads to what is gone is unmapped first.
+fn given_back(ip: &CloudIp) -> Step {
+    match ip.target() {
+        Some(_) => Step::UnmapCloudIp {
+            ip: ip.clone(),
+            asked: None,
+        },
+        None => Step::DeleteCloudIp { ip: ip.clone() },
+    }
+}
+
+fn emptied_and_deleted(group: &Group) -> Vec<Step> {
+    let empty = (!group.servers.is_empty()).then(|| Step::EmptyGroup {
+        group: group.id.clone(),
+        servers: group.servers.clone(),
+    });
+    let delete = Step::DeleteGroup {
+        id: group.id.clone(),
+        name: group.name.clone(),
+    };
+    empty.into_iter().chain([delete]).collect()
 }
 
 #[cfg(test)]

@@ -6,22 +6,21 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use mooring_common::engine::{self, Impact};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::super::api::balancers::BALANCERS;
-use super::super::api::cloud_ips::{self, CLOUD_IPS, CloudIp};
-use super::super::api::firewall::{
-    GROUPS, POLICIES, RULES, RuleSpec, add_servers, apply_policy, remove_nodes, remove_servers,
-};
+use super::super::api::cloud_ips::{CLOUD_IPS, CloudIp};
+use super::super::api::firewall::{GROUPS, Group, POLICIES, RULES, RuleSpec, each};
 use super::model::{BalancerChange, NewBalancer};
-use crate::cloud_api::{Request, body};
+use crate::cloud_api::{Kind, Request, body};
 use crate::engine::step::{self, Effect, PoolRef};
 
 /// One request that changes something. What a plan makes is referred to by its place among all that it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Makes the server group, whose description is the mark.
-    CreateGroup { name: String, description: String },
+    CreateGroup(Group),
     /// Puts servers into it.
     AddServers {
         group: PoolRef,
@@ -82,21 +81,105 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// What it is called, and what it does as far as the engine has to know.
+    fn described(&self) -> (String, Effect) {
+        let some = |ids: &BTreeSet<String>| ids.iter().cloned().collect::<Vec<_>>().join(", ");
+        let permitted =
+            |rule: &RuleSpec| format!("{} to ports {}", rule.source, rule.destination_port);
+        let assign = |asked: &Option<String>| asked.clone().map_or(Effect::Change, Effect::Assign);
+        match self {
+            Self::CreateGroup(group) => (
+                format!("create server group {}", group.name),
+                Effect::Create,
+            ),
+            Self::AddServers { servers, .. } => (
+                format!("put {} into the server group", some(servers)),
+                Effect::Change,
+            ),
+            Self::RemoveServers { servers, .. } | Self::EmptyGroup { servers, .. } => (
+                format!("take {} out of the server group", some(servers)),
+                Effect::Change,
+            ),
+            Self::CreatePolicy { name, .. } => {
+                (format!("create firewall policy {name}"), Effect::Create)
+            }
+            Self::ApplyPolicy { policy, .. } => (
+                format!("apply firewall policy {policy} to the server group"),
+                Effect::Change,
+            ),
+            Self::CreateRule { rule, .. } => {
+                (format!("permit {}", permitted(rule)), Effect::Create)
+            }
+            Self::ChangeRule { id, rule, .. } => (
+                format!("let firewall rule {id} permit {}", permitted(rule)),
+                Effect::Change,
+            ),
+            Self::DeleteRule { id, rule } => (
+                format!("delete firewall rule {id} ({})", permitted(rule)),
+                Effect::Delete,
+            ),
+            Self::CreateCloudIp { name } => (format!("create Cloud IP {name}"), Effect::Create),
+            Self::MapCloudIp { ip, asked, .. } => {
+                let ip = match ip {
+                    PoolRef::Known(id) => format!("Cloud IP {id}"),
+                    _ => "the new Cloud IP".to_owned(),
+                };
+                (format!("map {ip} to the load balancer"), assign(asked))
+            }
+            Self::UnmapCloudIp { ip, asked } => {
+                (format!("unmap Cloud IP {}", ip.shown()), assign(asked))
+            }
+            Self::DeleteCloudIp { ip } => {
+                (format!("delete Cloud IP {}", ip.shown()), Effect::Delete)
+            }
+            Self::CreateBalancer(new) => (
+                format!("create load balancer {}", new.name),
+                Effect::CreateBalancer,
+            ),
+            Self::ChangeBalancer { id, change, .. } => (
+                format!("set {} of load balancer {id}", change.words()),
+                Effect::Change,
+            ),
+            Self::RemoveNodes { id, .. } => (
+                format!("take all servers from load balancer {id}"),
+                Effect::Change,
+            ),
+            Self::DeleteBalancer { id, name } => (
+                format!("delete load balancer {name} ({id})"),
+                Effect::DeleteBalancer(name.clone(), name.clone()),
+            ),
+            Self::DeletePolicy { id, name } => (
+                format!("delete firewall policy {name} ({id})"),
+                Effect::Delete,
+            ),
+            Self::DeleteGroup { id, name } => {
+                (format!("delete server group {name} ({id})"), Effect::Delete)
+            }
+        }
+    }
+
     /// The request. `planned`: what was made in this plan. None: it needs something that was not made.
     pub(super) fn request(&self, planned: &[String]) -> Option<Request> {
         Some(match self {
-            Self::CreateGroup { name, description } => {
-                GROUPS.create(&[], json!({"name": name, "description": description}))
+            Self::CreateGroup(Group {
+                name, description, ..
+            }) => GROUPS.create(&[], json!({"name": name, "description": description})),
+            Self::AddServers { group, servers } => {
+                let request = post(&GROUPS, group.id(planned)?, "add_servers", "add_servers");
+                request.json(json!({"servers": each("server", servers)}))
             }
-            Self::AddServers { group, servers } => add_servers(group.id(planned)?, servers),
             Self::RemoveServers { group, servers } | Self::EmptyGroup { group, servers } => {
-                remove_servers(group, servers)
+                let request = post(&GROUPS, group, "remove_servers", "remove_servers");
+                request.json(json!({"servers": each("server", servers)}))
             }
-            Self::CreatePolicy { name, group } => POLICIES.create(
-                &[],
-                json!({"name": name, "server_group": group.id(planned)?}),
-            ),
-            Self::ApplyPolicy { policy, group } => apply_policy(policy, group.id(planned)?),
+            Self::CreatePolicy { name, group } => {
+                let group = group.id(planned)?;
+                POLICIES.create(&[], json!({"name": name, "server_group": group}))
+            }
+            Self::ApplyPolicy { policy, group } => {
+                let request = post(&POLICIES, policy, "apply_to", "apply_firewall_policy");
+                request.json(json!({"server_group": group.id(planned)?}))
+            }
             Self::CreateRule { policy, rule } => {
                 let policy = policy.id(planned)?;
                 RULES.create(&[], with(body(rule), "firewall_policy", policy))
@@ -105,18 +188,25 @@ impl Step {
             Self::DeleteRule { id, .. } => RULES.delete(&[], id),
             Self::CreateCloudIp { name } => CLOUD_IPS.create(&[], json!({"name": name})),
             Self::MapCloudIp { ip, balancer, .. } => {
-                cloud_ips::map(ip.id(planned)?, balancer.id(planned)?)
+                let request = post(&CLOUD_IPS, ip.id(planned)?, "map", "map_cloud_ip");
+                request.json(json!({"destination": balancer.id(planned)?}))
             }
-            Self::UnmapCloudIp { ip, .. } => cloud_ips::unmap(&ip.id),
+            Self::UnmapCloudIp { ip, .. } => post(&CLOUD_IPS, &ip.id, "unmap", "unmap_cloud_ip"),
             Self::DeleteCloudIp { ip } => CLOUD_IPS.delete(&[], &ip.id),
             Self::CreateBalancer(new) => BALANCERS.create(&[], body(new)),
             Self::ChangeBalancer { id, change, .. } => BALANCERS.change(&[], id, body(change)),
-            Self::RemoveNodes { id, nodes } => remove_nodes(id, nodes),
+            Self::RemoveNodes { id, nodes } => {
+                post(&BALANCERS, id, "remove_nodes", "remove_nodes").json(each("node", nodes))
+            }
             Self::DeleteBalancer { id, .. } => BALANCERS.delete(&[], id),
             Self::DeletePolicy { id, .. } => POLICIES.delete(&[], id),
             Self::DeleteGroup { id, .. } => GROUPS.delete(&[], id),
         })
     }
+}
+
+fn post(kind: &Kind, id: &str, verb: &str, called: &'static str) -> Request {
+    kind.act((&[], id), (Method::POST, verb), called)
 }
 
 fn with(mut body: Value, key: &str, value: &str) -> Value {
@@ -140,74 +230,12 @@ impl engine::Step for Step {
 
 impl step::Step for Step {
     fn effect(&self, _planned: &[String]) -> Effect {
-        match self {
-            Self::CreateBalancer(_) => Effect::CreateBalancer,
-            Self::DeleteBalancer { name, .. } => Effect::DeleteBalancer(name.clone(), name.clone()),
-            Self::CreateGroup { .. }
-            | Self::CreatePolicy { .. }
-            | Self::CreateRule { .. }
-            | Self::CreateCloudIp { .. } => Effect::Create,
-            Self::MapCloudIp { asked, .. } | Self::UnmapCloudIp { asked, .. } => {
-                asked.clone().map_or(Effect::Change, Effect::Assign)
-            }
-            Self::DeleteRule { .. }
-            | Self::DeleteCloudIp { .. }
-            | Self::DeletePolicy { .. }
-            | Self::DeleteGroup { .. } => Effect::Delete,
-            _ => Effect::Change,
-        }
-    }
-
-    fn puts_back(&self, _before: &Self) -> bool {
-        false
+        self.described().1
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let some =
-            |servers: &BTreeSet<String>| servers.iter().cloned().collect::<Vec<_>>().join(", ");
-        match self {
-            Self::CreateGroup { name, .. } => write!(f, "create server group {name}"),
-            Self::AddServers { servers, .. } => {
-                write!(f, "put {} into the server group", some(servers))
-            }
-            Self::RemoveServers { servers, .. } | Self::EmptyGroup { servers, .. } => {
-                write!(f, "take {} out of the server group", some(servers))
-            }
-            Self::CreatePolicy { name, .. } => write!(f, "create firewall policy {name}"),
-            Self::ApplyPolicy { policy, .. } => {
-                write!(f, "apply firewall policy {policy} to the server group")
-            }
-            Self::CreateRule { rule, .. } => write!(f, "permit {}", permitted(rule)),
-            Self::ChangeRule { id, rule, .. } => {
-                write!(f, "let firewall rule {id} permit {}", permitted(rule))
-            }
-            Self::DeleteRule { id, rule } => {
-                write!(f, "delete firewall rule {id} ({})", permitted(rule))
-            }
-            Self::CreateCloudIp { name } => write!(f, "create Cloud IP {name}"),
-            Self::MapCloudIp {
-                ip: PoolRef::Known(ip),
-                ..
-            } => {
-                write!(f, "map Cloud IP {ip} to the load balancer")
-            }
-            Self::MapCloudIp { .. } => f.write_str("map the new Cloud IP to the load balancer"),
-            Self::UnmapCloudIp { ip, .. } => write!(f, "unmap Cloud IP {}", ip.shown()),
-            Self::DeleteCloudIp { ip } => write!(f, "delete Cloud IP {}", ip.shown()),
-            Self::CreateBalancer(new) => write!(f, "create load balancer {}", new.name),
-            Self::ChangeBalancer { id, change, .. } => {
-                write!(f, "set {} of load balancer {id}", change.words())
-            }
-            Self::RemoveNodes { id, .. } => write!(f, "take all servers from load balancer {id}"),
-            Self::DeleteBalancer { id, name } => write!(f, "delete load balancer {name} ({id})"),
-            Self::DeletePolicy { id, name } => write!(f, "delete firewall policy {name} ({id})"),
-            Self::DeleteGroup { id, name } => write!(f, "delete server group {name} ({id})"),
-        }
+        f.write_str(&self.described().0)
     }
-}
-
-fn permitted(rule: &RuleSpec) -> String {
-    format!("{} to ports {}", rule.source, rule.destination_port)
 }

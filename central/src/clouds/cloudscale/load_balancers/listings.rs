@@ -111,9 +111,7 @@ fn of<T: DeserializeOwned + Send + Sync + 'static>(
     cloud: &Arc<Cloudscale>,
     request: fn() -> Request,
 ) -> Listings<T> {
-    let cloud = cloud.clone();
-    Listings::new(NAME, move || {
-        let cloud = cloud.clone();
-        async move { cloud.client.fetch(&request()).await }
+    Listings::of(NAME, cloud, move |cloud| async move {
+        cloud.client.fetch(&request()).await
     })
 }

@@ -48,13 +48,6 @@ pub(super) struct Pool {
     pub(super) listeners: Vec<Listener>,
 }
 
-impl Pool {
-    /// How steps refer to it.
-    pub(super) fn reference(&self) -> PoolRef {
-        PoolRef::Known(self.part.id.clone())
-    }
-}
-
 /// The parts of all load balancers as they were listed, but for members.
 pub(super) struct Parts {
     pub(super) pools: Arc<Listing<ListedPart>>,

@@ -5,50 +5,47 @@ use std::net::IpAddr;
 
 use mooring_common::names::annotations::APPLIED;
 use mooring_common::names::linode_tags;
-use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use crate::cloud_api::{Request, id_text, lenient, or_default, said};
+use crate::api_objects;
+use crate::cloud_api::{id_text, said};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::applied::id_of;
 use crate::engine::provider::Listed;
 use crate::resource_kinds;
 use crate::views::service_view::ServiceView;
 
-/// A NodeBalancer, without its configs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(in super::super) struct NodeBalancer {
-    /// Its number.
-    #[serde(deserialize_with = "id_text")]
-    pub(in super::super) id: String,
-    /// Its name.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(in super::super) label: String,
-    /// Its host name; empty: none.
-    #[serde(default, deserialize_with = "said")]
-    pub(in super::super) hostname: Option<String>,
-    /// Its address; of a front end in a VPC, the one there.
-    #[serde(default, deserialize_with = "said")]
-    pub(in super::super) ipv4: Option<String>,
-    /// Its IPv6 address.
-    #[serde(default, deserialize_with = "said")]
-    pub(in super::super) ipv6: Option<String>,
-    /// New connections of one client in a second; 0: any number.
-    #[serde(default, rename = "client_conn_throttle", deserialize_with = "lenient")]
-    pub(in super::super) throttle: Option<u32>,
-    /// `common`, `premium` or `premium_40gb`.
-    #[serde(default, rename = "type", deserialize_with = "said")]
-    pub(in super::super) kind: Option<String>,
-    /// Its tags; the order says nothing.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(in super::super) tags: Vec<String>,
-    /// When it was made.
-    #[serde(default, deserialize_with = "lenient")]
-    created: Option<String>,
-    /// The subnet in which it has its address, if that is in a VPC.
-    #[serde(default, deserialize_with = "lenient")]
-    pub(in super::super) frontend_vpc_subnet_id: Option<u64>,
+api_objects! {
+    /// A NodeBalancer, without its configs.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    pub(in super::super) struct NodeBalancer {
+        /// Its number.
+        #[serde(deserialize_with = "id_text")]
+        pub(in super::super) id: String,
+        /// Its name.
+        pub(in super::super) label?: String,
+        /// Its host name; empty: none.
+        #[serde(default, deserialize_with = "said")]
+        pub(in super::super) hostname: Option<String>,
+        /// Its address; of a front end in a VPC, the one there.
+        #[serde(default, deserialize_with = "said")]
+        pub(in super::super) ipv4: Option<String>,
+        /// Its IPv6 address.
+        #[serde(default, deserialize_with = "said")]
+        pub(in super::super) ipv6: Option<String>,
+        /// New connections of one client in a second; 0: any number.
+        #[serde(rename = "client_conn_throttle")]
+        pub(in super::super) throttle?: Option<u32>,
+        /// `common`, `premium` or `premium_40gb`.
+        #[serde(default, rename = "type", deserialize_with = "said")]
+        pub(in super::super) kind: Option<String>,
+        /// Its tags; the order says nothing.
+        pub(in super::super) tags?: Vec<String>,
+        /// When it was made.
+        created?: Option<String>,
+        /// The subnet in which it has its address, if that is in a VPC.
+        pub(in super::super) frontend_vpc_subnet_id?: Option<u64>,
+    }
 }
 
 impl NodeBalancer {
@@ -166,25 +163,6 @@ resource_kinds! {
     pub(in super::super) FIREWALLS: "firewall", "firewalls", "networking/firewalls";
     /// Reserved addresses.
     pub(in super::super) ADDRESSES: "reserved_ip_address", "reserved_ip_addresses", "networking/reserved/ips";
-}
-
-/// Changes a config with all its nodes.
-pub(in super::super) fn rebuild(balancer: &str, config: &str, body: Value) -> Request {
-    let path = format!("nodebalancers/{balancer}/configs/{config}/rebuild");
-    Request::new("rebuild_nodebalancer_config", Method::POST, path).json(body)
-}
-
-/// Changes what a firewall lets through.
-pub(in super::super) fn change_rules(id: u64, body: Value) -> Request {
-    let path = format!("networking/firewalls/{id}/rules");
-    Request::new("update_firewall_rules", Method::PUT, path).json(body)
-}
-
-/// Lets a NodeBalancer have these firewalls and no others.
-pub(in super::super) fn attach(balancer: &str, firewalls: &[u64]) -> Request {
-    let path = format!("nodebalancers/{balancer}/firewalls");
-    let body = json!({"firewall_ids": firewalls});
-    Request::new("update_nodebalancer_firewalls", Method::PUT, path).json(body)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use crate::cloud_api::{or_default, said};
+use crate::api_objects;
+use crate::cloud_api::said;
 use crate::clouds::linode::api::node_balancers::is_mark;
 
 /// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
@@ -36,64 +37,59 @@ pub(super) struct FirewallSpec {
     pub(super) label: String,
     /// The marks of cluster and Service.
     pub(super) tags: Vec<String>,
-    /// What goes in.
-    pub(super) inbound: Vec<Rule>,
-    /// What becomes of the rest: `ACCEPT` or `DROP`.
-    pub(super) inbound_policy: String,
+    /// What it lets in.
+    #[serde(flatten)]
+    pub(super) rules: Rules,
 }
 
-/// A rule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Rule {
-    /// `ACCEPT` or `DROP`.
-    pub(super) action: String,
-    /// Its name.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) label: String,
-    /// What it is for.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) description: String,
-    /// `80, 443, 8000-8010`.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) ports: String,
-    /// `TCP` or `UDP`.
-    pub(super) protocol: String,
-    /// From where.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) addresses: Addresses,
-}
+api_objects! {
+    /// A rule.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub(super) struct Rule {
+        /// `ACCEPT` or `DROP`.
+        pub(super) action: String,
+        /// Its name.
+        pub(super) label?: String,
+        /// What it is for.
+        pub(super) description?: String,
+        /// `80, 443, 8000-8010`.
+        pub(super) ports?: String,
+        /// `TCP` or `UDP`.
+        pub(super) protocol: String,
+        /// From where.
+        pub(super) addresses?: Addresses,
+    }
 
-/// Networks, by family.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Addresses {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    ipv4: Vec<String>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    ipv6: Vec<String>,
-}
+    /// Networks, by family.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub(super) struct Addresses {
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        ipv4?: Vec<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        ipv6?: Vec<String>,
+    }
 
-/// A firewall as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(in super::super) struct Firewall {
-    /// Its number.
-    pub(super) id: u64,
-    /// Its name.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) label: String,
-    /// Its tags.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) tags: Vec<String>,
-    /// Somebody has switched it off: it protects nothing.
-    #[serde(default, rename = "status", deserialize_with = "is_disabled")]
-    pub(super) is_disabled: bool,
-    /// What it lets through.
-    #[serde(default, deserialize_with = "rules")]
-    pub(super) rules: Option<Rules>,
-    /// What it protects. What cannot be read protects something all the same.
-    #[serde(default, deserialize_with = "entities")]
-    pub(super) entities: Vec<Entity>,
+    /// A firewall as it is listed.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    pub(in super::super) struct Firewall {
+        /// Its number.
+        pub(super) id: u64,
+        /// Its name.
+        pub(super) label?: String,
+        /// Its tags.
+        pub(super) tags?: Vec<String>,
+        /// Somebody has switched it off: it protects nothing.
+        #[serde(default, rename = "status", deserialize_with = "is_disabled")]
+        pub(super) is_disabled: bool,
+        /// What it lets through.
+        #[serde(default, deserialize_with = "rules")]
+        pub(super) rules: Option<Rules>,
+        /// What it protects. What cannot be read protects something all the same.
+        #[serde(default, deserialize_with = "entities")]
+        pub(super) entities: Vec<Entity>,
+    }
 }
 
 fn is_disabled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
@@ -105,9 +101,11 @@ fn entities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Entity>, D
 }
 
 /// What a firewall lets in.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Rules {
+    /// What goes in.
     pub(super) inbound: Vec<Rule>,
+    /// What becomes of the rest: `ACCEPT` or `DROP`.
     pub(super) inbound_policy: String,
 }
 
@@ -116,13 +114,14 @@ fn rules<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rules>, D:
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
-/// What a firewall protects.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Entity {
-    #[serde(default, deserialize_with = "or_default")]
-    id: u64,
-    #[serde(default, rename = "type", deserialize_with = "or_default")]
-    kind: String,
+api_objects! {
+    /// What a firewall protects.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    pub(super) struct Entity {
+        id?: u64,
+        #[serde(rename = "type")]
+        kind?: String,
+    }
 }
 
 impl Firewall {
@@ -161,10 +160,7 @@ impl Firewall {
     /// Has these rules from now on.
     pub(super) fn take(&mut self, spec: &FirewallSpec) {
         self.is_disabled = false;
-        self.rules = Some(Rules {
-            inbound: spec.inbound.clone(),
-            inbound_policy: spec.inbound_policy.clone(),
-        });
+        self.rules = Some(spec.rules.clone());
     }
 
     /// Whether it does as wanted, whatever its rules are called.
@@ -173,8 +169,8 @@ impl Firewall {
             return false;
         };
         !self.is_disabled
-            && rules.inbound_policy == wanted.inbound_policy
-            && meaning(&rules.inbound) == meaning(&wanted.inbound)
+            && rules.inbound_policy == wanted.rules.inbound_policy
+            && meaning(&rules.inbound) == meaning(&wanted.rules.inbound)
     }
 }
 
@@ -250,16 +246,18 @@ impl FirewallSpec {
         Self {
             label,
             tags: Vec::new(),
-            inbound,
-            inbound_policy: policy.to_owned(),
+            rules: Rules {
+                inbound,
+                inbound_policy: policy.to_owned(),
+            },
         }
     }
 
     /// What the cloud is told of its rules.
-    pub(super) fn rules(&self) -> Value {
+    pub(super) fn told_rules(&self) -> Value {
         json!({
-            "inbound": self.inbound,
-            "inbound_policy": self.inbound_policy,
+            "inbound": self.rules.inbound,
+            "inbound_policy": self.rules.inbound_policy,
             "outbound": [],
             "outbound_policy": "ACCEPT",
         })

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::super::vpcs::Subnet;
 use super::firewalls::FirewallSpec;
-use crate::cloud_api::{lenient, or_default, said};
+use crate::api_objects;
+use crate::cloud_api::said;
 use crate::cloud_provider::secrets::TlsSecret;
 use crate::engine::change::{Change, Field};
 use crate::engine::pool::Member;
@@ -56,51 +57,44 @@ pub(super) struct VpcUse {
     pub(super) is_any_of_range: Option<bool>,
 }
 
-/// A config: what a NodeBalancer does with one port. What is `None` is not said.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
-pub(super) struct ConfigSpec {
-    /// The port that clients use.
-    pub(super) port: u16,
-    /// `tcp`, `udp`, `http` or `https`.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) protocol: String,
-    /// `none`, `v1` or `v2`.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) proxy_protocol: String,
-    /// How connections are distributed.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) algorithm: String,
-    /// How a client stays with one node.
-    #[serde(deserialize_with = "said")]
-    pub(super) stickiness: Option<String>,
-    /// `none`, `connection`, `http` or `http_body`.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) check: String,
-    /// Seconds between two questions.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) check_interval: u32,
-    /// Seconds that an answer may take.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) check_timeout: u32,
-    /// Bad answers in a row that make a node unhealthy.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) check_attempts: u32,
-    /// What is asked for by HTTP.
-    #[serde(deserialize_with = "said")]
-    pub(super) check_path: Option<String>,
-    /// What the answer must contain.
-    #[serde(deserialize_with = "said")]
-    pub(super) check_body: Option<String>,
-    /// Whether what clients meet counts too.
-    #[serde(deserialize_with = "or_default")]
-    pub(super) check_passive: bool,
-    /// The port that is asked for UDP.
-    #[serde(deserialize_with = "lenient")]
-    pub(super) udp_check_port: Option<u16>,
-    /// What it presents to clients; sent apart.
-    #[serde(skip)]
-    pub(super) tls: Option<Arc<TlsSecret>>,
+api_objects! {
+    /// A config: what a NodeBalancer does with one port. What is `None` is not said.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(default)]
+    pub(super) struct ConfigSpec {
+        /// The port that clients use.
+        pub(super) port: u16,
+        /// `tcp`, `udp`, `http` or `https`.
+        pub(super) protocol?: String,
+        /// `none`, `v1` or `v2`.
+        pub(super) proxy_protocol?: String,
+        /// How connections are distributed.
+        pub(super) algorithm?: String,
+        /// How a client stays with one node.
+        #[serde(deserialize_with = "said")]
+        pub(super) stickiness: Option<String>,
+        /// `none`, `connection`, `http` or `http_body`.
+        pub(super) check?: String,
+        /// Seconds between two questions.
+        pub(super) check_interval?: u32,
+        /// Seconds that an answer may take.
+        pub(super) check_timeout?: u32,
+        /// Bad answers in a row that make a node unhealthy.
+        pub(super) check_attempts?: u32,
+        /// What is asked for by HTTP.
+        #[serde(deserialize_with = "said")]
+        pub(super) check_path: Option<String>,
+        /// What the answer must contain.
+        #[serde(deserialize_with = "said")]
+        pub(super) check_body: Option<String>,
+        /// Whether what clients meet counts too.
+        pub(super) check_passive?: bool,
+        /// The port that is asked for UDP.
+        pub(super) udp_check_port?: Option<u16>,
+        /// What it presents to clients; sent apart.
+        #[serde(skip)]
+        pub(super) tls: Option<Arc<TlsSecret>>,
+    }
 }
 
 impl ConfigSpec {
@@ -148,24 +142,24 @@ pub(super) const KEEP_CONNECTIONS: &[Field] = &[
     Field::new(&["udp_check_port"], "UDP check port", "").or("none"),
 ];
 
-/// A node: what a config sends traffic to.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct NodeSpec {
-    /// The Node's name, cut.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) label: String,
-    /// Its address and the port that traffic goes to: `192.0.2.1:30080`, `[2001:db8::1]:30080`.
-    #[serde(deserialize_with = "address")]
-    pub(super) address: String,
-    /// Its share of the traffic.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) weight: u32,
-    /// `accept`, `drain` and others. `None`: nodes of UDP have none.
-    #[serde(default, deserialize_with = "mode_of")]
-    pub(super) mode: Option<String>,
-    /// The subnet by which it is reached; sent apart.
-    #[serde(skip)]
-    pub(super) subnet: Option<Subnet>,
+api_objects! {
+    /// A node: what a config sends traffic to.
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+    pub(super) struct NodeSpec {
+        /// The Node's name, cut.
+        pub(super) label?: String,
+        /// Its address and the port that traffic goes to: `192.0.2.1:30080`, `[2001:db8::1]:30080`.
+        #[serde(deserialize_with = "address")]
+        pub(super) address: String,
+        /// Its share of the traffic.
+        pub(super) weight?: u32,
+        /// `accept`, `drain` and others. `None`: nodes of UDP have none.
+        #[serde(default, deserialize_with = "mode_of")]
+        pub(super) mode: Option<String>,
+        /// The subnet by which it is reached; sent apart.
+        #[serde(skip)]
+        pub(super) subnet: Option<Subnet>,
+    }
 }
 
 /// In canonical form.

@@ -1,14 +1,21 @@
 //! A NodeBalancer as it is.
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use mooring_common::names::linode_tags;
 use serde::Deserialize;
+use tokio::time::Instant;
 
-use super::super::api::node_balancers::NodeBalancer;
+use super::super::api::node_balancers::{CONFIGS, NODES, NodeBalancer, marked};
+use super::NodeBalancers;
 use super::firewalls::Firewall;
 use super::model::{ConfigSpec, NodeSpec};
 use super::step::Step;
-use crate::cloud_api::or_default;
-use crate::engine::provider;
-use crate::engine::step::{Part, PoolRef};
+use crate::cloud_api::{CloudError, or_default};
+use crate::engine::provider::{self, Listed as _};
+use crate::engine::step::Part;
+
+/// How many lists of nodes are asked for at once.
+const NODE_LISTS: usize = 4;
 
 /// A NodeBalancer with all its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +43,6 @@ pub(super) struct Config {
     /// Its nodes, which are listed apart.
     #[serde(skip)]
     pub(super) nodes: Vec<Part<NodeSpec>>,
-}
-
-impl Config {
-    /// How steps refer to it.
-    pub(super) fn reference(&self) -> PoolRef {
-        PoolRef::Known(self.part.id.clone())
-    }
 }
 
 impl Observed {
@@ -124,5 +124,42 @@ impl provider::Observed for Observed {
             | Step::FillConfig { .. }
             | Step::Attach { .. } => {}
         }
+    }
+}
+
+impl NodeBalancers {
+    /// A NodeBalancer with all its parts as they were at `since` or later, and since when that holds.
+    pub(super) async fn observe_parts(
+        &self,
+        listed: &NodeBalancer,
+        since: Instant,
+    ) -> Result<(Observed, Instant), CloudError> {
+        let begun = Instant::now();
+        let firewalls = self.firewalls.get(since).await?;
+        let configs: Vec<Config> = self.cloud.all(&CONFIGS, &[&listed.id]).await?;
+        let configs: Vec<Config> = stream::iter(configs)
+            .map(|mut config| async move {
+                let of = [&*listed.id, &*config.part.id];
+                config.nodes = self.cloud.all(&NODES, &of).await?;
+                Ok::<_, CloudError>(config)
+            })
+            .buffered(NODE_LISTS)
+            .try_collect()
+            .await?;
+        let owner = listed.owner();
+        let all = firewalls.all.iter();
+        let (attached, others): (Vec<_>, Vec<_>) = all.partition(|one| one.protects(&listed.id));
+        // One that nobody has marked yet may become any Service's, whose plan knows its own marks.
+        let may_be_own = |firewall: &&&Firewall| {
+            let marked = marked(&firewall.tags, linode_tags::SERVICE);
+            marked.is_some() && (marked == owner || owner.is_none())
+        };
+        let observed = Observed {
+            balancer: listed.clone(),
+            configs,
+            attached: attached.into_iter().cloned().collect(),
+            loose: others.iter().filter(may_be_own).copied().cloned().collect(),
+        };
+        Ok((observed, begun.min(firewalls.begun)))
     }
 }

@@ -181,7 +181,7 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
     };
     let ports: Vec<(u16, bool)> = ports.iter().map(|port| port.config.place()).collect();
     let spec = FirewallSpec::of(&acl, &ports, &reader.service.key.name, label.to_owned());
-    let rules = spec.inbound.len();
+    let rules = spec.rules.inbound.len();
     if rules > MOST_RULES {
         let remedy = format!(
             "too many IPs in this ACL, will exceed rules per firewall limit: it takes {rules} rules, and a \

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use mooring_common::names::linode_tags;
+use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, ATTACHED, BALANCERS, CONFIGS, FIREWALLS, NODES, attach, change_rules, marked,
-    rebuild,
+    ADDRESSES, ATTACHED, BALANCERS, CONFIGS, FIREWALLS, NODES, marked,
 };
 use super::super::vpcs::Subnet;
 use super::NodeBalancers;
@@ -56,7 +56,9 @@ impl NodeBalancers {
             Step::CreateConfig(spec) => CONFIGS.create(&[balancer], config(spec)),
             Step::FillConfig { pool, spec, nodes } => {
                 let body = with(config(spec), json!({"nodes": self.nodes(nodes).await?}));
-                rebuild(balancer, of(pool, planned)?, body)
+                let (config, how) = (of(pool, planned)?, (Method::POST, "rebuild"));
+                let called = "rebuild_nodebalancer_config";
+                CONFIGS.act((&[balancer], config), how, called).json(body)
             }
             Step::ChangeConfig { id, spec, .. } => CONFIGS.change(&[balancer], id, config(spec)),
             Step::DeleteConfig { id, .. } => CONFIGS.delete(&[balancer], id),
@@ -69,7 +71,7 @@ impl NodeBalancers {
                 if *enables {
                     self.enable_firewall(*id).await?;
                 }
-                change_rules(*id, spec.rules())
+                change_rules(*id, spec)
             }
             Step::Attach { firewall, former } => {
                 let wanted = match firewall {
@@ -79,7 +81,9 @@ impl NodeBalancers {
                 let former = former.as_ref().map(|(id, _)| *id);
                 self.look_before_attaching(balancer, &[former, wanted])
                     .await?;
-                attach(balancer, wanted.as_slice())
+                let (how, called) = ((Method::PUT, "firewalls"), "update_nodebalancer_firewalls");
+                let body = json!({"firewall_ids": wanted.as_slice()});
+                BALANCERS.act((&[], balancer), how, called).json(body)
             }
             Step::DeleteFirewall { id, .. } => {
                 let id = id.to_string();
@@ -186,7 +190,7 @@ impl NodeBalancers {
             self.enable_firewall(own.id).await?;
         }
         if !own.is_as(spec) {
-            let request = change_rules(own.id, spec.rules());
+            let request = change_rules(own.id, spec);
             self.cloud.client.call(&request).await?;
         }
         Ok(own.id.to_string())
@@ -283,8 +287,18 @@ fn config(spec: &ConfigSpec) -> Value {
 }
 
 fn create_firewall(spec: &FirewallSpec) -> Request {
-    let body = json!({"label": spec.label, "tags": spec.tags, "rules": spec.rules()});
+    let body = json!({"label": spec.label, "tags": spec.tags, "rules": spec.told_rules()});
     FIREWALLS.create(&[], body)
+}
+
+/// Changes what a firewall lets through.
+fn change_rules(id: u64, spec: &FirewallSpec) -> Request {
+    let rules = FIREWALLS.act(
+        (&[], &id.to_string()),
+        (Method::PUT, "rules"),
+        "update_firewall_rules",
+    );
+    rules.json(spec.told_rules())
 }
 
 fn number(id: &str) -> Result<u64, CloudError> {

@@ -99,22 +99,76 @@ impl engine::Step for Step {
     }
 }
 
+impl Step {
+    /// What it is called, and what it does as far as the engine has to know. `planned`: what was made in this plan.
+    fn described(&self, planned: &[String]) -> (String, Effect) {
+        match self {
+            Self::CreateBalancer(new) => (new.to_string(), Effect::CreateBalancer),
+            Self::ChangeBalancer { throttle, tags } => {
+                let throttle = throttle.map(|most| format!("the connection throttle to {most}"));
+                let tags = tags
+                    .as_ref()
+                    .map(|tags| format!("tags to {}", tags.join(", ")));
+                let both: Vec<String> = throttle.into_iter().chain(tags).collect();
+                let what = both.join(" and ");
+                (format!("set {what} of the NodeBalancer"), Effect::Change)
+            }
+            Self::DeleteBalancer {
+                id, name, release, ..
+            } => {
+                let address = release.as_ref();
+                let release = address
+                    .map(|address| format!(", and give up its reserved address {address}"))
+                    .unwrap_or_default();
+                (
+                    format!("delete NodeBalancer {name} ({id}) with all its configs{release}"),
+                    Effect::DeleteBalancer(id.clone(), name.clone()),
+                )
+            }
+            Self::Release { id, .. } => (
+                format!("keep NodeBalancer {id}, and take the marks of the Service off"),
+                Effect::Release(id.clone()),
+            ),
+            Self::CreateConfig(spec) => (format!("create config {}", shown(spec)), Effect::Create),
+            Self::FillConfig { spec, nodes, .. } => (
+                format!("give config {} {} nodes", shown(spec), nodes.len()),
+                Effect::ChangeUnseen,
+            ),
+            Self::ChangeConfig { id, spec, what, .. } => (
+                format!("set {what} of config {} ({id})", shown(spec)),
+                Effect::Change,
+            ),
+            Self::DeleteConfig { id, place } => {
+                (format!("delete config {place} ({id})"), Effect::DeletePool)
+            }
+            Self::Node(step) => (node(step), step.member_effect(planned)),
+            Self::CreateFirewall(spec) => {
+                (format!("create firewall {}", spec.label), Effect::Create)
+            }
+            Self::MarkFirewall { id, name, .. } => (
+                format!("mark firewall {name} ({id}) as the Service's"),
+                Effect::Change,
+            ),
+            Self::ChangeRules { id, spec, enables } => {
+                let enable = if *enables { "enable, and " } else { "" };
+                let label = &spec.label;
+                let words = format!("{enable}change the rules of firewall {label} ({id})");
+                (words, Effect::Change)
+            }
+            Self::Attach { firewall, former } => {
+                let words = attach(firewall.as_ref(), former.as_ref());
+                (words, Effect::ChangeUnseen)
+            }
+            Self::DeleteFirewall { id, name } => {
+                (format!("delete firewall {name} ({id})"), Effect::Delete)
+            }
+        }
+    }
+}
+
 impl step::Step for Step {
     fn effect(&self, planned: &[String]) -> Effect {
-        match self {
-            Self::CreateBalancer(_) => Effect::CreateBalancer,
-            Self::DeleteBalancer { id, name, .. } => {
-                Effect::DeleteBalancer(id.clone(), name.clone())
-            }
-            Self::Release { id, .. } => Effect::Release(id.clone()),
-            Self::ChangeBalancer { .. } | Self::ChangeConfig { .. } => Effect::Change,
-            Self::ChangeRules { .. } | Self::MarkFirewall { .. } => Effect::Change,
-            Self::CreateConfig(_) | Self::CreateFirewall(_) => Effect::Create,
-            Self::FillConfig { .. } | Self::Attach { .. } => Effect::ChangeUnseen,
-            Self::DeleteConfig { .. } => Effect::DeletePool,
-            Self::DeleteFirewall { .. } => Effect::Delete,
-            Self::Node(step) => step.member_effect(planned),
-        }
+        self.described(planned).1
     }
 
     fn puts_back(&self, before: &Self) -> bool {
@@ -127,55 +181,7 @@ impl step::Step for Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CreateBalancer(new) => write!(f, "{new}"),
-            Self::ChangeBalancer { throttle, tags } => {
-                f.write_str("set ")?;
-                if let Some(throttle) = throttle {
-                    write!(f, "the connection throttle to {throttle}")?;
-                }
-                if let Some(tags) = tags {
-                    let and = if throttle.is_some() { " and " } else { "" };
-                    write!(f, "{and}tags to {}", tags.join(", "))?;
-                }
-                f.write_str(" of the NodeBalancer")
-            }
-            Self::DeleteBalancer {
-                id, name, release, ..
-            } => {
-                write!(f, "delete NodeBalancer {name} ({id}) with all its configs")?;
-                match release {
-                    Some(address) => write!(f, ", and give up its reserved address {address}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Release { id, .. } => {
-                write!(
-                    f,
-                    "keep NodeBalancer {id}, and take the marks of the Service off"
-                )
-            }
-            Self::CreateConfig(spec) => write!(f, "create config {}", shown(spec)),
-            Self::FillConfig { spec, nodes, .. } => {
-                write!(f, "give config {} {} nodes", shown(spec), nodes.len())
-            }
-            Self::ChangeConfig { id, spec, what, .. } => {
-                write!(f, "set {what} of config {} ({id})", shown(spec))
-            }
-            Self::DeleteConfig { id, place } => write!(f, "delete config {place} ({id})"),
-            Self::Node(step) => node(step, f),
-            Self::CreateFirewall(spec) => write!(f, "create firewall {}", spec.label),
-            Self::MarkFirewall { id, name, .. } => {
-                write!(f, "mark firewall {name} ({id}) as the Service's")
-            }
-            Self::ChangeRules { id, spec, enables } => {
-                let enable = if *enables { "enable, and " } else { "" };
-                let label = &spec.label;
-                write!(f, "{enable}change the rules of firewall {label} ({id})")
-            }
-            Self::Attach { firewall, former } => attach(firewall.as_ref(), former.as_ref(), f),
-            Self::DeleteFirewall { id, name } => write!(f, "delete firewall {name} ({id})"),
-        }
+        f.write_str(&self.described(&[]).0)
     }
 }
 
@@ -207,37 +213,27 @@ pub(super) fn shown(spec: &ConfigSpec) -> String {
     format!("{}/{}", spec.protocol, spec.port)
 }
 
-fn attach(
-    firewall: Option<&PoolRef>,
-    former: Option<&(u64, String)>,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    match firewall {
-        Some(PoolRef::Known(id)) => write!(f, "attach firewall {id}")?,
-        Some(_) => f.write_str("attach the new firewall")?,
-        None => f.write_str("have no firewall")?,
-    }
+fn attach(firewall: Option<&PoolRef>, former: Option<&(u64, String)>) -> String {
+    let now = match firewall {
+        Some(PoolRef::Known(id)) => format!("attach firewall {id}"),
+        Some(_) => "attach the new firewall".to_owned(),
+        None => "have no firewall".to_owned(),
+    };
     match former {
-        Some((id, name)) => write!(f, " instead of firewall {name} ({id})"),
-        None => Ok(()),
+        Some((id, name)) => format!("{now} instead of firewall {name} ({id})"),
+        None => now,
     }
 }
 
-fn node(step: &PartStep<NodeSpec>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn node(step: &PartStep<NodeSpec>) -> String {
     let of = match &step.pool {
         PoolRef::Known(id) => format!("config {id}"),
         other => other.to_string(),
     };
+    let shown = |spec: &NodeSpec| format!("node {} ({})", spec.label, spec.address);
     match &step.action {
-        Action::Create(spec) => write!(f, "add node {} ({}) to {of}", spec.label, spec.address),
-        Action::Change(part, change) => {
-            let NodeSpec { label, address, .. } = &part.spec;
-            write!(f, "set {change} of node {label} ({address}) of {of}")
-        }
-        Action::Delete(part, _) => write!(
-            f,
-            "take node {} ({}) out of {of}",
-            part.spec.label, part.spec.address
-        ),
+        Action::Create(spec) => format!("add {} to {of}", shown(spec)),
+        Action::Change(part, change) => format!("set {change} of {} of {of}", shown(&part.spec)),
+        Action::Delete(part, _) => format!("take {} out of {of}", shown(&part.spec)),
     }
 }

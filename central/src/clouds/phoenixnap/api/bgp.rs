@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use serde::Deserialize;
 
 use super::plain;
-use crate::cloud_api::lenient;
+use crate::api_objects;
 
 /// The number that servers speak with if nobody has chosen another one.
 const DEFAULT_ASN: u32 = 65401;
@@ -25,25 +25,21 @@ pub struct Peers {
     pub location: Option<String>,
 }
 
-/// A peer group as it is answered; its password is not read.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PeerGroup {
-    #[serde(default, deserialize_with = "lenient")]
-    location: Option<String>,
-    /// `PENDING`, `READY` and others.
-    #[serde(default, deserialize_with = "lenient")]
-    status: Option<String>,
-    /// The number that is asked for.
-    #[serde(default, deserialize_with = "lenient")]
-    target_asn_details: Option<Asn>,
-    /// The number in use.
-    #[serde(default, deserialize_with = "lenient")]
-    active_asn_details: Option<Asn>,
-    #[serde(default, deserialize_with = "lenient")]
-    e_bgp_multi_hop: Option<u8>,
-    #[serde(default, deserialize_with = "lenient")]
-    peering_loopbacks_v4: Option<Vec<String>>,
+api_objects! {
+    /// A peer group as it is answered; its password is not read.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct PeerGroup {
+        location?: Option<String>,
+        /// `PENDING`, `READY` and others.
+        status?: Option<String>,
+        /// The number that is asked for.
+        target_asn_details?: Option<Asn>,
+        /// The number in use.
+        active_asn_details?: Option<Asn>,
+        e_bgp_multi_hop?: Option<u8>,
+        peering_loopbacks_v4?: Option<Vec<String>>,
+    }
 }
 
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::bgp::{PeerGroup, Peers};
 use super::ip_blocks::{Block, IpBlock};
 use super::public_networks::{Network, PublicNetwork};
-use super::{Api, Reference, Tag, may_not_exist};
+use super::{Api, Tag, may_not_exist};
 use crate::cloud_api::{CloudError, Request};
 
 const BLOCKS: &str = "ips/v1/ip-blocks";
@@ -132,7 +132,7 @@ impl BlockCloud for Api {
         let path = format!("{NETWORKS}/{network}/ip-blocks");
         let request =
             Request::new("attach_ip_block", Method::POST, path).json(json!({"id": block}));
-        self.client.fetch::<Reference>(&request).await.map(|_| ())
+        self.client.make(&request).await.map(|_| ())
     }
 
     async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError> {
@@ -148,7 +148,7 @@ impl BlockCloud for Api {
             // Without addresses only by force.
             .query("force", "true")
             .json(json!({"id": network, "ips": []}));
-        self.client.fetch::<Reference>(&request).await.map(|_| ())
+        self.client.make(&request).await.map(|_| ())
     }
 
     async fn tag_names(&self) -> Result<BTreeSet<String>, CloudError> {

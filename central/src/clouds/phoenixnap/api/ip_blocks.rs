@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{Tag, malformed, plain};
-use crate::cloud_api::{CloudError, lenient};
+use crate::api_objects;
+use crate::cloud_api::CloudError;
 
 /// A block, as far as decisions are made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,28 +130,22 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A block as it is answered. Only its identifier is needed; tags that cannot be read make it nobody's who
-/// is known.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IpBlock {
-    pub(super) id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    location: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    cidr: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    ip_version: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    status: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    assigned_resource_id: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    assigned_resource_type: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    tags: Option<Vec<Tag>>,
-    #[serde(default, deserialize_with = "lenient")]
-    created_on: Option<String>,
+api_objects! {
+    /// A block as it is answered. Only its identifier is needed; tags that cannot be read make it nobody's who
+    /// is known.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct IpBlock {
+        pub(super) id: String,
+        location?: Option<String>,
+        cidr?: Option<String>,
+        ip_version?: Option<String>,
+        status?: Option<String>,
+        assigned_resource_id?: Option<String>,
+        assigned_resource_type?: Option<String>,
+        tags?: Option<Vec<Tag>>,
+        created_on?: Option<String>,
+    }
 }
 
 impl IpBlock {

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::ip_blocks::NO_ADDRESSES;
 use super::malformed;
-use crate::cloud_api::{CloudError, lenient};
+use crate::api_objects;
+use crate::cloud_api::CloudError;
 
 /// A public network, as far as decisions are made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,35 +40,31 @@ impl Network {
     }
 }
 
-/// A network as it is answered. Only its identifier is needed to read it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PublicNetwork {
-    pub(super) id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    location: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    vlan_id: Option<u16>,
-    #[serde(default, deserialize_with = "lenient")]
-    ip_blocks: Option<Vec<OnNetwork>>,
-    #[serde(default, deserialize_with = "lenient")]
-    memberships: Option<Vec<Membership>>,
-}
+api_objects! {
+    /// A network as it is answered. Only its identifier is needed to read it.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct PublicNetwork {
+        pub(super) id: String,
+        location?: Option<String>,
+        vlan_id?: Option<u16>,
+        ip_blocks?: Option<Vec<OnNetwork>>,
+        memberships?: Option<Vec<Membership>>,
+    }
 
-#[derive(Deserialize)]
-struct OnNetwork {
-    id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    cidr: Option<String>,
-}
+    #[derive(Deserialize)]
+    struct OnNetwork {
+        id: String,
+        cidr?: Option<String>,
+    }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Membership {
-    resource_id: String,
-    /// `server`, `storage`, `virtual`.
-    #[serde(default, deserialize_with = "lenient")]
-    resource_type: Option<String>,
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Membership {
+        resource_id: String,
+        /// `server`, `storage`, `virtual`.
+        resource_type?: Option<String>,
+    }
 }
 
 impl PublicNetwork {

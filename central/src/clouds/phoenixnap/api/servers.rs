@@ -4,32 +4,33 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Api;
-use crate::cloud_api::{CloudError, Request, lenient};
+use crate::api_objects;
+use crate::cloud_api::{CloudError, Request};
+use crate::cloud_provider::twice;
 
-/// One server. Only its identifier is needed.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Server {
-    /// Its identifier; a reserved server keeps it when it is given back.
-    pub id: String,
-    /// `powered-on`, `powered-off`, `reserved` and others.
-    #[serde(default, deserialize_with = "lenient")]
-    pub status: Option<String>,
-    /// Its name; several may have the same, and it may be changed without the machine's knowing.
-    #[serde(default, deserialize_with = "lenient")]
-    pub hostname: Option<String>,
-    /// Its type, such as `s2.c1.medium`.
-    #[serde(default, rename = "type", deserialize_with = "lenient")]
-    pub kind: Option<String>,
-    /// Where it stands: `PHX`.
-    #[serde(default, deserialize_with = "lenient")]
-    pub location: Option<String>,
-    /// Addresses in private networks; absent, null, or a list of texts.
-    #[serde(default)]
-    pub private_ip_addresses: Value,
-    /// Addresses in its own block and in public networks, alike.
-    #[serde(default)]
-    pub public_ip_addresses: Value,
+api_objects! {
+    /// One server. Only its identifier is needed.
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub struct Server {
+        /// Its identifier; a reserved server keeps it when it is given back.
+        pub id: String,
+        /// `powered-on`, `powered-off`, `reserved` and others.
+        pub status?: Option<String>,
+        /// Its name; several may have the same, and it may be changed without the machine's knowing.
+        pub hostname?: Option<String>,
+        /// Its type, such as `s2.c1.medium`.
+        #[serde(rename = "type")]
+        pub kind?: Option<String>,
+        /// Where it stands: `PHX`.
+        pub location?: Option<String>,
+        /// Addresses in private networks; absent, null, or a list of texts.
+        #[serde(default)]
+        pub private_ip_addresses: Value,
+        /// Addresses in its own block and in public networks, alike.
+        #[serde(default)]
+        pub public_ip_addresses: Value,
+    }
 }
 
 impl Api {
@@ -38,10 +39,8 @@ impl Api {
         let request = Request::get("list_servers", "bmc/v1/servers");
         let servers: Vec<Server> = self.client.fetch(&request).await?;
         let mut ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
-        ids.sort_unstable();
-        let mut pairs = ids.iter().zip(ids.iter().skip(1));
-        match pairs.find(|(one, next)| one == next) {
-            Some((id, _)) => {
+        match twice(&mut ids) {
+            Some(id) => {
                 let problem = format!("two servers have the identifier {id}");
                 Err(self.client.malformed(&request, &problem))
             }

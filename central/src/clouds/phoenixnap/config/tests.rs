@@ -1,3 +1,5 @@
+mod tokens;
+
 use std::collections::HashMap;
 use std::io::Write as _;
 
@@ -33,14 +35,14 @@ const CLIENT: [(&str, &str); 2] = [
 fn environment_alone_suffices() {
     for file in [None, Some("{}"), Some("null")] {
         let config = read(&CLIENT, file).unwrap();
-        assert_eq!(config.client.credentials.id, "an-id");
-        assert_eq!(config.client.credentials.secret, "s3cr3t");
-        assert_eq!(config.base.as_str(), "https://api.phoenixnap.com/");
+        assert_eq!(config.access.tokens.client.credentials.id, "an-id");
+        assert_eq!(config.access.tokens.client.credentials.secret, "s3cr3t");
+        assert_eq!(config.access.base.as_str(), "https://api.phoenixnap.com/");
         assert_eq!(
-            config.token_url.as_str(),
+            config.access.tokens.token_url.as_str(),
             "https://auth.phoenixnap.com/auth/realms/BMC/protocol/openid-connect/token"
         );
-        assert_eq!(config.timeout, Duration::from_secs(30));
+        assert_eq!(config.access.timeout, Duration::from_secs(30));
         assert_eq!(config.services, None);
         assert_eq!(config.notices, [""; 0]);
     }
@@ -93,8 +95,8 @@ fn reads_keys_like_go() {
     let config = read(&[], Some(file)).unwrap();
     assert_eq!(
         (
-            &*config.client.credentials.id,
-            &*config.client.credentials.secret
+            &*config.access.tokens.client.credentials.id,
+            &*config.access.tokens.client.credentials.secret
         ),
         ("last", "b")
     );
@@ -102,8 +104,11 @@ fn reads_keys_like_go() {
     assert_eq!(services.setting.to_string(), "kube-vip://60473c25");
     assert_eq!(services.location.as_deref(), Some("PHX"));
     assert_eq!(services.location_annotation, "example.com/where");
-    assert_eq!(config.base.as_str(), "https://bmc.example/pnap/");
-    assert_eq!(config.token_url.as_str(), "http://127.0.0.1:1/token");
+    assert_eq!(config.access.base.as_str(), "https://bmc.example/pnap/");
+    assert_eq!(
+        config.access.tokens.token_url.as_str(),
+        "http://127.0.0.1:1/token"
+    );
     let notices = config.notices.join("\n");
     assert!(
         notices.contains(r#"the key "extra" means nothing"#),
@@ -122,7 +127,7 @@ fn accepts_and_reports_extra_comma() {
     let file = "{\"clientID\": \"a,}\\\",}\", \"clientSecret\": \"b\",\n}\n";
     let config = read(&[], Some(file)).unwrap();
     assert_eq!(
-        config.client.credentials.id, "a,}\",}",
+        config.access.tokens.client.credentials.id, "a,}\",}",
         "nothing within quotes is touched"
     );
     assert!(config.notices[0].contains("a comma after its last entry"));
@@ -146,8 +151,8 @@ fn environment_overrides_file_unless_empty() {
     let config = read(&set, Some(file)).unwrap();
     assert_eq!(
         (
-            &*config.client.credentials.id,
-            &*config.client.credentials.secret
+            &*config.access.tokens.client.credentials.id,
+            &*config.access.tokens.client.credentials.secret
         ),
         ("an-id", "s3cr3t")
     );
@@ -155,16 +160,16 @@ fn environment_overrides_file_unless_empty() {
     assert_eq!(services.location.as_deref(), Some("PHX"));
     assert_eq!(services.setting.to_string(), "l2://e");
     assert_eq!(services.location_annotation, "phoenixnap.com/ip-location");
-    assert_eq!(config.base.as_str(), "https://e/");
-    assert_eq!(config.token_url.as_str(), "https://e/t");
-    assert_eq!(config.timeout, Duration::from_secs(7));
+    assert_eq!(config.access.base.as_str(), "https://e/");
+    assert_eq!(config.access.tokens.token_url.as_str(), "https://e/t");
+    assert_eq!(config.access.timeout, Duration::from_secs(7));
 
     let empty: Vec<(&str, &str)> = set.iter().map(|(name, _)| (*name, "")).collect();
     let config = read(&empty, Some(file)).unwrap();
     assert_eq!(
         (
-            &*config.client.credentials.id,
-            &*config.client.credentials.secret
+            &*config.access.tokens.client.credentials.id,
+            &*config.access.tokens.client.credentials.secret
         ),
         ("f", "f")
     );
@@ -172,7 +177,7 @@ fn environment_overrides_file_unless_empty() {
     assert_eq!(services.location.as_deref(), Some("ASH"));
     assert_eq!(services.setting.to_string(), "kube-vip://f");
     assert_eq!(services.location_annotation, "phoenixnap.com/ip-location");
-    assert_eq!(config.base.as_str(), "https://f/");
+    assert_eq!(config.access.base.as_str(), "https://f/");
 }
 
 /// Rows 9 and 10.
@@ -197,15 +202,15 @@ async fn rereads_file_for_missing_variables() {
     let env = |name: &str| (name == "PNAP_CLIENT_ID").then(|| "an-id".to_owned());
     let config = Config::read(&env, Some(file.path()), Flags::default()).unwrap();
     assert_eq!(
-        config.client.reread().await,
-        Some(config.client.credentials.clone())
+        config.access.tokens.client.reread().await,
+        Some(config.access.tokens.client.credentials.clone())
     );
     write(r#"{"clientID": "two", "clientSecret": "new"}"#);
-    let read = config.client.reread().await.unwrap();
+    let read = config.access.tokens.client.reread().await.unwrap();
     assert_eq!((&*read.id, &*read.secret), ("an-id", "new"));
     for text in ["", "{}"] {
         write(text);
-        assert_eq!(config.client.reread().await, None);
+        assert_eq!(config.access.tokens.client.reread().await, None);
     }
 }
 

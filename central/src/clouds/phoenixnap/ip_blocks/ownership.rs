@@ -7,7 +7,7 @@ use mooring_common::k8s::ObjectKey;
 use mooring_common::names::phoenixnap_tags as tags;
 
 use super::super::api::Tag;
-use super::super::api::ip_blocks::Block;
+use super::super::api::ip_blocks::{Block, BlockStatus};
 
 /// Whose a block of this cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +41,24 @@ impl Owned {
             owner: owner(&block.tags),
             block,
         })
+    }
+
+    /// How it is counted: its prefix length, unless it is being bought, and what it is in a word.
+    pub(super) fn counted(&self) -> (Option<u8>, &'static str) {
+        let status = self.block.status;
+        let state = match (status, &self.owner) {
+            (status, _) if status.is_error() => "error",
+            (BlockStatus::Creating, _) => "creating",
+            (_, Owner::Marked) => "releasing",
+            (_, Owner::Unclear) => "unclear",
+            (BlockStatus::Assigned, _) => "assigned",
+            _ => "unassigned",
+        };
+        let prefix = self.block.cidr.prefix_len();
+        (
+            Some(prefix).filter(|_| status != BlockStatus::Creating),
+            state,
+        )
     }
 }
 
@@ -170,6 +188,27 @@ mod tests {
             Owned::of(tagged(&half), "uid").unwrap().owner,
             Owner::Unclear
         );
+    }
+
+    #[test]
+    fn blocks_are_counted_by_size_and_state() {
+        let pool = || Owner::Pool("net".to_owned());
+        for (status, owner, expected) in [
+            (BlockStatus::Assigned, pool(), (Some(28), "assigned")),
+            (BlockStatus::Unassigned, pool(), (Some(28), "unassigned")),
+            (BlockStatus::Creating, pool(), (None, "creating")),
+            (
+                BlockStatus::Assigned,
+                Owner::Marked,
+                (Some(28), "releasing"),
+            ),
+            (BlockStatus::Assigned, Owner::Unclear, (Some(28), "unclear")),
+            (BlockStatus::ErrorAssigning, pool(), (Some(28), "error")),
+        ] {
+            let mut block = block("a", "192.0.2.0/28");
+            block.status = status;
+            assert_eq!(Owned { block, owner }.counted(), expected);
+        }
     }
 
     #[test]

@@ -16,12 +16,11 @@ use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Settings;
 use super::CLOUD;
-use super::metrics::BlockMetrics;
 use super::ownership::{Owned, Owner};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::engine::cluster::{Cluster, NodeAnnotations};
 use crate::engine::inventory::Inventory;
-use crate::engine::ip_allocation::{Given, Suspects};
+use crate::engine::ip_allocation::{BlockMetrics, Given, Suspects};
 use crate::engine::members::MemberResolver;
 use crate::engine::pauses::Pauses;
 use crate::engine::purchases::Purchases;
@@ -141,6 +140,10 @@ impl Blocks {
         self
     }
 
+    fn count(&self) {
+        self.metrics.count(self.blocks.iter().map(Owned::counted));
+    }
+
     /// What is known of the cloud is not good enough any more.
     pub(super) fn expires(&mut self) {
         self.fresh_since = Instant::now();
@@ -166,7 +169,7 @@ impl Blocks {
         });
         self.blocks = blocks;
         self.as_of = Some(begun);
-        self.metrics.count(&self.blocks);
+        self.count();
     }
 
     /// The cloud refuses a block whose tags do not exist: somebody may have taken one away.
@@ -197,7 +200,7 @@ impl Blocks {
         self.unlisted.push((owned.clone(), now));
         self.blocks.retain(|other| other.block.id != owned.block.id);
         self.blocks.push(owned);
-        self.metrics.count(&self.blocks);
+        self.count();
     }
 
     pub(super) fn attached(&mut self, block: &str, network: &str) {
@@ -233,12 +236,12 @@ impl Blocks {
             owned.block.tags = tags;
             owned.owner = Owner::Marked;
         }
-        self.metrics.count(&self.blocks);
+        self.count();
     }
 
     pub(super) fn released(&mut self, block: &str) {
         self.blocks.retain(|owned| owned.block.id != block);
-        self.metrics.count(&self.blocks);
+        self.count();
         self.failed.forget(block);
         self.unlisted.retain(|(owned, _)| owned.block.id != block);
     }

@@ -254,11 +254,11 @@ fn what_is_legal_is_read() {
         options.domains.into_iter().collect::<Vec<_>>(),
         ["a.example.com", "b.example.com"]
     );
-    let expected = CheckOptions {
+    let expected = HealthCheck {
         request: Some("/livez".to_owned()),
         interval: Some(4000),
         threshold_up: Some(u32::MAX),
-        ..CheckOptions::default()
+        ..HealthCheck::default()
     };
     assert_eq!(options.check, expected);
     let both = [

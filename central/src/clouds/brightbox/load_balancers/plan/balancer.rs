@@ -81,7 +81,7 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
         domains: Some(domains).filter(|domains| *domains != actual),
         https_redirect: is_https.filter(|_| differs(&balancer.https_redirect, &is_https)),
         nodes: Some(nodes).filter(|nodes| *nodes != balancer.nodes && !empties),
-        listeners: Some(listeners).filter(|all| !are_same_listeners(all, &balancer.listeners)),
+        listeners: Some(listeners).filter(|all| by_port(all) != by_port(&balancer.listeners)),
     };
     let impact = cuts(&change, balancer);
     let id = balancer.id.clone();
@@ -98,14 +98,9 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
     changed.into_iter().chain(emptied).collect()
 }
 
-/// Whether something is wanted that is not there.
-fn lacks<T: PartialEq>(actual: &Option<T>, wanted: &Option<T>) -> bool {
-    wanted.is_some() && actual != wanted
-}
-
 /// Whether both say something, and not the same.
 fn differs<T: PartialEq>(actual: &Option<T>, wanted: &Option<T>) -> bool {
-    actual.is_some() && lacks(actual, wanted)
+    actual.is_some() && wanted.is_some() && actual != wanted
 }
 
 /// With what is there where nothing is said.
@@ -126,21 +121,6 @@ fn by_port(listeners: &[Listener]) -> BTreeMap<u16, &Listener> {
     listeners.iter().map(|one| (one.port, one)).collect()
 }
 
-fn are_same_listeners(wanted: &[Listener], actual: &[Listener]) -> bool {
-    let (wanted, actual) = (by_port(wanted), by_port(actual));
-    let is_same = |one: &Listener, other: &Listener| {
-        one.protocol == other.protocol
-            && one.target == other.target
-            && one.proxy_protocol == other.proxy_protocol
-            && !lacks(&other.timeout, &one.timeout)
-    };
-    wanted.len() == actual.len()
-        && wanted.iter().all(|(port, wanted)| {
-            let there = actual.get(port);
-            there.is_some_and(|there| is_same(wanted, there))
-        })
-}
-
 fn filled_check(desired: &Desired, actual: &HealthCheck, is_ours: bool) -> HealthCheck {
     let wanted = &desired.check;
     let number = |wanted: Option<u32>, actual: Option<u32>, default: u32| {
@@ -156,14 +136,13 @@ fn filled_check(desired: &Desired, actual: &HealthCheck, is_ours: bool) -> Healt
     }
 }
 
+/// A path counts only where both say one.
 fn is_same_check(wanted: &HealthCheck, actual: &HealthCheck) -> bool {
-    wanted.kind == actual.kind
-        && wanted.port == actual.port
-        && !differs(&actual.request, &wanted.request)
-        && !lacks(&actual.interval, &wanted.interval)
-        && !lacks(&actual.timeout, &wanted.timeout)
-        && !lacks(&actual.threshold_up, &wanted.threshold_up)
-        && !lacks(&actual.threshold_down, &wanted.threshold_down)
+    let same_path = HealthCheck {
+        request: actual.request.clone(),
+        ..wanted.clone()
+    };
+    same_path == *actual && !differs(&actual.request, &wanted.request)
 }
 
 /// Connections end where the protocol of a port that stays changes.

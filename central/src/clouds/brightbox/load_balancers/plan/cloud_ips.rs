@@ -5,7 +5,7 @@ use super::super::super::api::cloud_ips::CloudIp;
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::step::Step;
-use super::{Made, PartSteps};
+use super::{Made, PartSteps, given_back};
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::brightbox::annotations as keys;
 use crate::engine::step::PoolRef;
@@ -82,13 +82,8 @@ pub(super) fn unneeded(desired: &Desired, observed: Option<&Bundle>) -> Vec<Step
     let others = bundle.cloud_ips.iter().filter(|ip| ip.id != chosen.id);
     let at_rest = others.filter(|ip| !ip.is_moving);
     at_rest
-        .filter_map(|ip| match ip.target() {
-            Some(_) => Some(Step::UnmapCloudIp {
-                ip: ip.clone(),
-                asked: None,
-            }),
-            None => (ip.name == desired.name).then(|| Step::DeleteCloudIp { ip: ip.clone() }),
-        })
+        .filter(|ip| ip.target().is_some() || ip.name == desired.name)
+        .map(given_back)
         .collect()
 }
 

@@ -18,10 +18,11 @@ pub(super) fn group(desired: &Desired, observed: Option<&Bundle>, made: &mut Mad
     let mut steps = match known {
         Some(group) => PartSteps::of(PoolRef::Known(group.id.clone())),
         None => PartSteps {
-            first: vec![Step::CreateGroup {
+            first: vec![Step::CreateGroup(Group {
                 name: desired.name.clone(),
                 description: desired.mark.clone(),
-            }],
+                ..Group::default()
+            })],
             ..PartSteps::of(made.next())
         },
     };

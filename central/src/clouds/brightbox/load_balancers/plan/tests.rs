@@ -17,9 +17,8 @@ use super::super::bundle::{Account, Bundle};
 use super::super::desired::tests::wanted;
 use super::super::options::CloudIpWish;
 use super::super::options::tests::NAME;
-use super::super::removal;
 use super::*;
-use crate::engine::provider::{Listed as _, Observed};
+use crate::engine::provider::Observed;
 
 const AB: &[&str] = &["srv-aaaaa", "srv-bbbbb"];
 
@@ -432,14 +431,14 @@ fn removal_goes_on_from_wherever_it_was_interrupted() {
         } else {
             by_go(made.clone())
         };
-        let steps = shown(&removal::steps(&left));
+        let steps = shown(&removal(&left));
         assert!(
             steps.len() == 1 && steps[0].starts_with("delete load balancer"),
             "{steps:?}"
         );
         left.balancers.clear();
         left.cloud_ips[0].load_balancer = None;
-        let steps = removal::steps(&left);
+        let steps = removal(&left);
         assert!(
             steps.last().unwrap().to_string().starts_with(last),
             "{steps:?}"

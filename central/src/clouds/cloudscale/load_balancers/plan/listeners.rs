@@ -36,7 +36,11 @@ pub(super) fn all(pools: &Pools<'_>, observed: &Observed) -> Changes {
     let mut done: HashSet<&str> = pools.staying.clone();
     let there = || {
         let pools = observed.pools.iter();
-        pools.flat_map(|pool| pool.listeners.iter().map(move |l| (pool.reference(), l)))
+        pools.flat_map(|pool| {
+            pool.listeners
+                .iter()
+                .map(move |l| (pool.part.reference(), l))
+        })
     };
     for pair in &pools.pairs {
         let is_in_place = |l: &Listener| l.spec.place() == pair.wanted.listener.place();

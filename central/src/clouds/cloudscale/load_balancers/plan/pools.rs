@@ -78,7 +78,7 @@ impl<'a> Pools<'a> {
                 }
             }
             let pool = match actual {
-                Some(pool) => pool.reference(),
+                Some(pool) => pool.part.reference(),
                 None => PoolRef::Planned(planned),
             };
             planned += usize::from(actual.is_none());
@@ -108,7 +108,7 @@ impl<'a> Pools<'a> {
     pub(super) fn deleted(&self) -> impl Iterator<Item = Step> {
         let unwanted = self.unwanted.iter();
         unwanted.map(|pool| {
-            let step = PartStep::delete(&pool.reference(), &pool.part, Impact::None);
+            let step = PartStep::delete(&pool.part.reference(), &pool.part, Impact::None);
             Step::Pool(step)
         })
     }

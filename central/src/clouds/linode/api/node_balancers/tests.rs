@@ -1,5 +1,5 @@
 use mooring_common::k8s::Slim;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

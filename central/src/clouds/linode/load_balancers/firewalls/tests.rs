@@ -20,7 +20,7 @@ fn many(v4: u32, v6: u32) -> Vec<String> {
 
 /// Protocol, number of ports, and numbers of addresses of each rule.
 fn sizes(spec: &FirewallSpec) -> Vec<(&str, usize, usize, usize)> {
-    let rules = spec.inbound.iter();
+    let rules = spec.rules.inbound.iter();
     let size = |rule: &'_ Rule| {
         (
             rule.ports.split(',').count(),
@@ -51,8 +51,9 @@ fn allowed_are_accepted_and_denied_are_dropped() {
     };
     let networks = ["2001:db8::1/32", "192.0.2.0/24"];
     let mut allows = wanted(true, &networks, &[(443, false), (80, false), (53, true)]);
-    assert_eq!(allows.inbound_policy, "DROP");
+    assert_eq!(allows.rules.inbound_policy, "DROP");
     let texts = allows
+        .rules
         .inbound
         .iter_mut()
         .map(|rule| std::mem::take(&mut rule.description));
@@ -65,15 +66,15 @@ fn allowed_are_accepted_and_denied_are_dropped() {
         ]
     );
     assert_eq!(
-        allows.inbound,
+        allows.rules.inbound,
         [rule("ACCEPT", "TCP", "443,80"), rule("ACCEPT", "UDP", "53")]
     );
     let mut denies = wanted(false, &networks, &[(80, false)]);
-    assert_eq!(denies.inbound_policy, "ACCEPT");
-    let text = std::mem::take(&mut denies.inbound[0].description);
+    assert_eq!(denies.rules.inbound_policy, "ACCEPT");
+    let text = std::mem::take(&mut denies.rules.inbound[0].description);
     assert_eq!(text, "Created by linode-ccm: DROP-web, for web");
-    assert_eq!(denies.inbound, [rule("DROP", "TCP", "80")]);
-    assert_eq!(denies.rules()["outbound_policy"], "ACCEPT");
+    assert_eq!(denies.rules.inbound, [rule("DROP", "TCP", "80")]);
+    assert_eq!(denies.told_rules()["outbound_policy"], "ACCEPT");
 }
 
 /// 255 addresses and 15 ports at most, and no rule without addresses.
@@ -96,12 +97,19 @@ fn rules_are_as_many_as_it_takes() {
         let networks: Vec<&str> = networks.iter().map(String::as_str).collect();
         let spec = wanted(true, &networks, &ports);
         assert_eq!(sizes(&spec), expected, "{v4} {v6} {ports:?}");
-        let listed = spec.inbound.iter().flat_map(|rule| &rule.addresses.ipv4);
+        let listed = spec
+            .rules
+            .inbound
+            .iter()
+            .flat_map(|rule| &rule.addresses.ipv4);
         assert_eq!(listed.count() % v4.max(1) as usize, 0);
     }
     let networks = many(25 * 255, 0);
     let networks: Vec<&str> = networks.iter().map(String::as_str).collect();
-    assert_eq!(wanted(true, &networks, &tcp(1)).inbound.len(), MOST_RULES);
+    assert_eq!(
+        wanted(true, &networks, &tcp(1)).rules.inbound.len(),
+        MOST_RULES
+    );
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn names_are_cut_to_what_a_rule_takes() {
         &"x".repeat(63),
         LABEL.to_owned(),
     );
-    let rule = &spec.inbound[0];
+    let rule = &spec.rules.inbound[0];
     assert_eq!(rule.label, format!("ACCEPT-{}", "x".repeat(25)));
     assert_eq!(rule.description.len(), 100);
     assert!(rule.description.ends_with("xxx..."));

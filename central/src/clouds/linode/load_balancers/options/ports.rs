@@ -184,10 +184,7 @@ impl Own {
 }
 
 fn proxy_protocol(reader: &mut Reader<'_>, own: &Own, is_udp: bool) -> String {
-    let of_all = match reader.value(&keys::PROXY_PROTOCOL) {
-        Some(_) => &keys::PROXY_PROTOCOL,
-        None => &keys::OLD_PROXY_PROTOCOL,
-    };
+    let of_all = reader.first_of(&keys::PROXY_PROTOCOL, &keys::OLD_PROXY_PROTOCOL);
     let legal = keys::PROXY_PROTOCOL.words();
     let word = own.word(reader, "proxy-protocol", of_all, legal, "none");
     if let Some([place, _]) = own.said(reader, "proxy-protocol", of_all)

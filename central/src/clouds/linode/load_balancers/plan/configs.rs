@@ -32,7 +32,7 @@ pub(super) fn steps(desired: &Desired, observed: &Observed, planned: usize) -> V
         if wanted.fault.is_none() {
             steps.extend(changed(actual, wanted));
         }
-        let pool = actual.reference();
+        let pool = actual.part.reference();
         let nodes = actual.nodes.iter();
         let nodes = MemberChanges::of(&pool, nodes, &wanted.nodes, desired.members_are_complete);
         steps.extend(nodes.joins_and_replacements().into_iter().map(Step::Node));

@@ -493,7 +493,7 @@ proptest! {
         for _ in 0..ROUNDS {
             let Some(bundle) = simulation.bundle() else { break };
             simulation.begins();
-            let mut steps = removal::steps(&bundle);
+            let mut steps = removal(&bundle);
             steps.retain(|step| !is_leaving(&simulation, step));
             for step in steps {
                 simulation.take(&step);

@@ -229,12 +229,11 @@ impl Simulation {
         self.made += 1;
         let made = format!("new-{}", self.made);
         match step {
-            Step::CreateGroup { name, description } => {
+            Step::CreateGroup(new) => {
+                assert!(new.id.is_empty() && new.servers.is_empty(), "{step}");
                 self.account.groups.push(Group {
                     id: made.clone(),
-                    name: name.clone(),
-                    description: description.clone(),
-                    servers: BTreeSet::new(),
+                    ..new.clone()
                 });
                 self.planned.push(made);
             }
@@ -261,7 +260,7 @@ impl Simulation {
                 self.account.policies.push(Policy {
                     id: made.clone(),
                     name: name.clone(),
-                    server_group: Some(reference(&group)),
+                    server_group: Some(Reference::of(&group)),
                     rules: Vec::new(),
                 });
                 self.planned.push(made);
@@ -271,7 +270,7 @@ impl Simulation {
                 assert!(!self.has_policy(&group), "{step}: the group has one");
                 let policy = self.policy(policy);
                 assert_eq!(policy.server_group, None, "{step}");
-                policy.server_group = Some(reference(&group));
+                policy.server_group = Some(Reference::of(&group));
             }
             Step::CreateRule { policy, rule } => {
                 assert!(ports(rule).len() <= MOST_PORTS, "{step}");
@@ -343,13 +342,6 @@ impl Simulation {
                 }
             }
         }
-    }
-}
-
-fn reference(id: &str) -> Reference {
-    Reference {
-        id: id.to_owned(),
-        name: String::new(),
     }
 }
 

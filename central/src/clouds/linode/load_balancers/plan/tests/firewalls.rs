@@ -118,7 +118,7 @@ fn ports_of_the_firewall_follow() {
 #[test]
 fn somebody_elses_firewall_stands_in_the_way_of_an_own_one() {
     let desired = acl(ACL);
-    let rules = spec(&desired).rules();
+    let rules = spec(&desired).told_rules();
     let marked = Firewall {
         tags: vec![
             "k8s-service-other".to_owned(),

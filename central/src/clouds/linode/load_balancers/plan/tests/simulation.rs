@@ -38,7 +38,7 @@ pub(super) fn firewall(id: u64, label: &str, rules: &Value, is_attached: bool) -
 pub(super) fn own(id: u64, spec: &FirewallSpec, is_attached: bool) -> Firewall {
     Firewall {
         tags: spec.tags.clone(),
-        ..firewall(id, &spec.label, &spec.rules(), is_attached)
+        ..firewall(id, &spec.label, &spec.told_rules(), is_attached)
     }
 }
 

@@ -7,12 +7,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::ownership::{Owned, Owner};
-use crate::clouds::phoenixnap::api::ip_blocks::BlockStatus;
-
 /// The blocks of this cluster, as far as this process knows. Clones count together.
 #[derive(Clone, Debug, Default)]
-pub(in crate::clouds::phoenixnap) struct BlockMetrics {
+pub struct BlockMetrics {
+    provider: &'static str,
     blocks: Family<BlockLabels, Gauge>,
     limit: Gauge,
 }
@@ -25,23 +23,14 @@ struct BlockLabels {
     state: &'static str,
 }
 
-/// What a block is, in a word.
-const fn state(owned: &Owned) -> &'static str {
-    match (owned.block.status, &owned.owner) {
-        (status, _) if status.is_error() => "error",
-        (BlockStatus::Creating, _) => "creating",
-        (_, Owner::Marked) => "releasing",
-        (_, Owner::Unclear) => "unclear",
-        (BlockStatus::Assigned, _) => "assigned",
-        _ => "unassigned",
-    }
-}
-
 impl BlockMetrics {
     /// Registers them; `limit` is `--max-ip-blocks`.
     #[must_use]
-    pub(in crate::clouds::phoenixnap) fn register(registry: &mut Registry, limit: usize) -> Self {
-        let metrics = Self::default();
+    pub fn register(registry: &mut Registry, provider: &'static str, limit: usize) -> Self {
+        let metrics = Self {
+            provider,
+            ..Self::default()
+        };
         metrics.limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
         registry.register(
             "mooring_ip_blocks",
@@ -56,18 +45,14 @@ impl BlockMetrics {
         metrics
     }
 
-    /// These are all.
-    pub(super) fn count(&self, blocks: &[Owned]) {
+    /// These are all: of each its prefix length, unless it is being bought, and what it is in a word.
+    pub fn count(&self, blocks: impl Iterator<Item = (Option<u8>, &'static str)>) {
         let mut counts = BTreeMap::new();
-        for owned in blocks {
-            let prefix_length = match owned.block.status {
-                BlockStatus::Creating => "unknown".to_owned(),
-                _ => owned.block.cidr.prefix_len().to_string(),
-            };
+        for (prefix, state) in blocks {
             let labels = BlockLabels {
-                provider: super::NAME,
-                prefix_length,
-                state: state(owned),
+                provider: self.provider,
+                prefix_length: prefix.map_or_else(|| "unknown".to_owned(), |it| it.to_string()),
+                state,
             };
             *counts.entry(labels).or_insert(0) += 1;
         }
@@ -80,46 +65,39 @@ impl BlockMetrics {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::block;
     use super::*;
 
     #[test]
     fn counts_by_size_and_state_and_forgets_what_is_released() {
         let mut registry = Registry::default();
-        let metrics = BlockMetrics::register(&mut registry, 7);
-        let owned = |id: &str, cidr: &str, status: BlockStatus, owner: Owner| {
-            let mut block = block(id, cidr);
-            block.status = status;
-            Owned { block, owner }
-        };
-        let pool = || Owner::Pool("net".to_owned());
+        let metrics = BlockMetrics::register(&mut registry, "cloud", 7);
         let blocks = [
-            owned("a", "192.0.2.0/28", BlockStatus::Assigned, pool()),
-            owned("b", "192.0.2.16/28", BlockStatus::Assigned, pool()),
-            owned("c", "192.0.2.32/29", BlockStatus::Assigned, Owner::Marked),
-            owned("d", "192.0.2.40/29", BlockStatus::ErrorAssigning, pool()),
+            (Some(28), "assigned"),
+            (Some(28), "assigned"),
+            (Some(29), "releasing"),
+            (None, "creating"),
         ];
-        metrics.count(&blocks);
+        metrics.count(blocks.into_iter());
         let text = || {
             let mut text = String::new();
             prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
             text
         };
-        let line = |prefix: u8, state: &str, count: u8| {
+        let line = |prefix: &str, state: &str, count: u8| {
             format!(
-                "mooring_ip_blocks{{provider=\"phoenixnap\",prefix_length=\"{prefix}\",state=\"{state}\"}} {count}"
+                "mooring_ip_blocks{{provider=\"cloud\",prefix_length=\"{prefix}\",state=\"{state}\"}} {count}"
             )
         };
         for line in [
-            line(28, "assigned", 2),
-            line(29, "releasing", 1),
-            line(29, "error", 1),
+            line("28", "assigned", 2),
+            line("29", "releasing", 1),
+            line("unknown", "creating", 1),
             "mooring_ip_blocks_limit 7".to_owned(),
         ] {
             assert!(text().lines().any(|l| l == line), "{line}: {}", text());
         }
-        metrics.count(&blocks[..1]);
-        assert!(text().contains(&line(28, "assigned", 1)), "{}", text());
+        metrics.count(blocks.into_iter().take(1));
+        assert!(text().contains(&line("28", "assigned", 1)), "{}", text());
         assert!(!text().contains("releasing"), "{}", text());
     }
 }
