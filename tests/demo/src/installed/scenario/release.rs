@@ -128,15 +128,19 @@ impl Reader<'_> {
             .await?;
         steps
             .take("the rest removed", 120, async {
-                shell
-                    .run(&install.block("crd l2networks.mooring.dev")?)
-                    .await?;
-                let leftovers = before.leftovers(installation).await?;
-                leftovers.check(&[], &LEFT_ON_MACHINES)?;
+                self.remove_rest().await?;
                 installation.are_initialised(true).await?;
                 Ok("no object is left; Nodes are as they were".to_owned())
             })
             .await
+    }
+
+    /// Removes what the page says is left; then there is nothing more.
+    pub(super) async fn remove_rest(&self) -> Result<()> {
+        let remove = self.install.block("crd l2networks.mooring.dev")?;
+        self.installation.shell.run(&remove).await?;
+        let leftovers = self.before.leftovers(&self.installation).await?;
+        leftovers.check(&[], &LEFT_ON_MACHINES)
     }
 
     /// Whether all Pods of Mooring run images with this tag, and there are none besides.
