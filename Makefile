@@ -84,6 +84,11 @@ figures: programs ## Prints every figure that the docs speak of; memory is that 
 	@cargo test --workspace --locked --test wire --test long --test services -- \
 		announce:: figures:: leadership:: livez:: rolling:: services_alone:: 2>&1 | grep '^FIGURE'
 
+.PHONY: pictures
+pictures: programs ## Draws the dashboards of the docs from what a Prometheus sees in five minutes of a small cluster
+	$(call say,The cluster: on a small network of namespaces of its own; nothing of this machine is touched)
+	@cargo test --workspace --locked --test wire -- --ignored the_dashboards_are_drawn
+
 .PHONY: bench-nodes
 bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; a quarter of an hour. NODES=, DAEMONS=, PER_SECOND=, SECONDS_STEADY= change it
 	$(call say,Release builds: memory and processor time are measured)

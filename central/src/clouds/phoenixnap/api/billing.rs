@@ -34,7 +34,7 @@ impl Prices for Api {
         let costs = active.filter_map(|record| {
             let is_hourly = plain(&record.price_model) == "hourly";
             let units = if is_hourly { HOURS_PER_MONTH } else { 1.0 };
-            let block = record.metadata["id"].as_str()?;
+            let block = record.metadata.get("id")?.as_str()?;
             Some((block.to_owned(), record.unit_price * units))
         });
         Ok(costs.collect())

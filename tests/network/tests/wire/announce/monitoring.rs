@@ -1,5 +1,7 @@
 //! A Prometheus scrapes a cluster by HTTPS with a token, has the shipped rules, and sees each thing break and heal.
 
+mod dashboard;
+mod pictures;
 mod prometheus;
 
 use std::collections::BTreeSet;
