@@ -19,8 +19,9 @@ use crate::cloud_provider::registration::{
 };
 use crate::engine::cluster::RealCluster;
 use crate::engine::inventory::Inventory;
-use crate::engine::ip_allocation::{BlockMetrics, prices};
+use crate::engine::ip_allocation::BlockMetrics;
 use crate::engine::pooled::PooledEngine;
+use crate::engine::prices;
 use crate::views::service_view::read_annotation;
 
 /// It.

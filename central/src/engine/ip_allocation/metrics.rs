@@ -86,12 +86,12 @@ impl BlockMetrics {
     }
 
     /// The identifiers of the blocks, as they are counted.
-    pub(super) fn held(&self) -> watch::Receiver<BTreeSet<String>> {
+    pub fn held(&self) -> watch::Receiver<BTreeSet<String>> {
         self.held.subscribe()
     }
 
     /// What they cost per month in US dollars. `None`: there are none.
-    pub(super) fn set_cost(&self, cost: Option<f64>) {
+    pub fn set_cost(&self, cost: Option<f64>) {
         self.cost.clear();
         if let Some(cost) = cost {
             let provider = self.provider;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Api;
 use crate::api_objects;
 use crate::cloud_api::{CloudError, Request, plain};
-use crate::engine::ip_allocation::{HOURS_PER_MONTH, Prices};
+use crate::engine::prices::{HOURS_PER_MONTH, Prices};
 
 api_objects! {
     /// A `PublicSubnetRecord`.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::prometheus::{Prometheus, Series};
@@ -23,6 +24,11 @@ text{font:12px sans-serif;fill:#24292f}.title{font-weight:600;font-size:13px}\
 .head{font-weight:600;font-size:17px}.faint{fill:#57606a;font-size:11px}\
 .value{font-size:30px;font-weight:600;fill:#3274d9;text-anchor:middle}\
 .panel{fill:#fff;stroke:#d0d7de}.grid{stroke:#d8dee4}.series{fill:none;stroke-width:1.6}";
+
+/// In seconds since 1970.
+pub(super) fn now() -> f64 {
+    Timestamp::now().as_millisecond() as f64 / 1e3
+}
 
 /// Draws the dashboard of this JSON, with what was between these times, in seconds since 1970.
 pub(super) async fn draw(

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::api::DeleteParams;
 use mooring_cloud_sim::cloud::{Cloud, CloudSim};
 use mooring_cloud_sim::phoenixnap::{Behaviour, Pace};
@@ -17,7 +16,7 @@ use mooring_test_support::process::Process;
 use mooring_test_support::wait::eventually;
 use serde_json::Value;
 
-use super::dashboard::draw;
+use super::dashboard::{draw, now};
 use super::prometheus::Prometheus;
 use super::{PAGED, SECURE, tokens};
 use crate::announce::cluster::{APP, Addresses, AnnounceCluster, NODES};
@@ -33,10 +32,6 @@ async fn pass(cluster: &AnnounceCluster, seconds: u64) {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-}
-
-fn now() -> f64 {
-    Timestamp::now().as_millisecond() as f64 / 1e3
 }
 
 /// Makes Services of this class, named for it and for these numbers.

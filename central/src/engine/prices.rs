@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-use super::BlockMetrics;
+use super::ip_allocation::BlockMetrics;
 use crate::cloud_api::CloudError;
 
 /// The hours of a month on average.
