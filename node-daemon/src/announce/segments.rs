@@ -229,6 +229,8 @@ pub fn desired(
                         .collect(),
                     voters: Some(voter_set(network.voters.as_ref())),
                     approvals: approvals(network),
+                    voters_from_file: false,
+                    accepted: None,
                     known: contacts(network, here.heartbeat_port),
                 },
                 groups: groups(service_addresses()),

@@ -37,6 +37,7 @@ impl Machine {
         };
         if let Some(heartbeat) = heartbeat
             && heartbeat.voters.generation > self.voter_sets.current.generation
+            && !self.has_voters_from_file()
         {
             // True whoever says it and however old it is: of one generation there is one set.
             self.adopt(heartbeat.voters.clone());

@@ -167,6 +167,8 @@ impl World {
             keys: self.keys.clone(),
             voters: Some(self.api_voters.clone()),
             approvals: self.approvals.clone(),
+            voters_from_file: false,
+            accepted: None,
             known: self
                 .known
                 .iter()
