@@ -82,8 +82,13 @@ impl KernelAddresses {
     }
 }
 
-/// Removes what a dead process has left. What fails is gone by itself a moment later.
-pub async fn sweep() {
+/// The kernel's number of `lo`, in every network namespace. On it are the addresses of the control plane, whose
+/// process is another than the one that speaks for Services.
+pub const LOOPBACK: u32 = 1;
+
+/// Removes what a dead process has left on the interfaces that are its own. What fails is gone by itself a
+/// moment later.
+pub async fn sweep(is_own: impl Fn(u32) -> bool) {
     let (connection, handle, _messages) = match new_connection() {
         Ok(opened) => opened,
         Err(error) => {
@@ -95,7 +100,7 @@ pub async fn sweep() {
         let mut messages = handle.address().get().execute();
         let mut left = Vec::new();
         while let Some(message) = messages.try_next().await? {
-            if is_ours(&message) {
+            if is_ours(&message) && is_own(message.header.index) {
                 left.push(message);
             }
         }

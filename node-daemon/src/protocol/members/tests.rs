@@ -51,7 +51,8 @@ impl Hosts {
     fn heard_by(&self, me: u64) -> Vec<Heard> {
         let hears = |node: &u64| {
             *node == me
-                || !(self.down.contains(node) || self.cut.contains(&(*node.min(&me), *node.max(&me))))
+                || !(self.down.contains(node)
+                    || self.cut.contains(&(*node.min(&me), *node.max(&me))))
         };
         let heard = self.hosts.iter().filter(|(node, _)| hears(node));
         heard
@@ -102,10 +103,14 @@ impl Hosts {
 
     /// The sets that a majority of their voters serves.
     fn majorities(&self) -> Vec<VoterSet> {
-        let served: BTreeSet<_> = self.hosts.values().map(|host| {
-            let set = &host.remembered.served;
-            (set.generation, set.voters.clone())
-        }).collect();
+        let served: BTreeSet<_> = self
+            .hosts
+            .values()
+            .map(|host| {
+                let set = &host.remembered.served;
+                (set.generation, set.voters.clone())
+            })
+            .collect();
         let sets = served.into_iter().map(|(generation, voters)| VoterSet {
             generation,
             voters,
@@ -123,7 +128,10 @@ impl Hosts {
     fn check(&self) {
         assert!(self.majorities().len() <= 1, "{:#?}", self.hosts);
         for (generation, sets) in &self.ever {
-            assert!(*generation == 0 || sets.len() == 1, "{generation}: {sets:?}");
+            assert!(
+                *generation == 0 || sets.len() == 1,
+                "{generation}: {sets:?}"
+            );
         }
     }
 
@@ -147,7 +155,11 @@ fn first_node_begins_alone_and_others_join_one_by_one() {
         let file = set(generation, &voters);
         hosts.write(node, &file);
         hosts.settle();
-        assert_eq!(hosts.served(node).generation, generation - 1, "it joins, and does not vote");
+        assert_eq!(
+            hosts.served(node).generation,
+            generation - 1,
+            "it joins, and does not vote"
+        );
         assert_eq!(hosts.compare(node), FileState::AwaitsAcceptance);
         for older in 1..node {
             hosts.write(older, &file);
@@ -237,7 +249,11 @@ fn accepts_one_set_of_a_revision_only() {
         hosts.write(node, &set(2, &[1, 2, 3, 5]));
     }
     hosts.settle();
-    assert_eq!(*hosts.served(1), set(2, &[1, 2, 3, 5]), "it follows the majority");
+    assert_eq!(
+        *hosts.served(1),
+        set(2, &[1, 2, 3, 5]),
+        "it follows the majority"
+    );
 }
 
 #[test]
@@ -284,7 +300,9 @@ fn no_schedule_makes_two_majorities() {
                 0 => {
                     // Somebody writes a next file, from what some node serves, and perhaps another than others do.
                     let nodes: Vec<u64> = hosts.hosts.keys().copied().collect();
-                    let base = hosts.served(nodes[below(nodes.len() as u64) as usize]).clone();
+                    let base = hosts
+                        .served(nodes[below(nodes.len() as u64) as usize])
+                        .clone();
                     let mut voters = base.voters.clone();
                     let name = NodeId(1 + below(7));
                     if !voters.remove(&name) {
@@ -323,4 +341,34 @@ fn no_schedule_makes_two_majorities() {
             hosts.check();
         }
     }
+}
+
+/// Promises made under the set before may count until then.
+#[test]
+fn next_set_waits_until_present_one_has_settled() {
+    let (served, next) = (set(2, &[1, 2, 3]), set(3, &[1, 2]));
+    let remembered = Remembered {
+        served: served.clone(),
+        accepted: Some(next.clone()),
+    };
+    let heard = |settled: [u64; 2]| {
+        let of = |(node, settled): (u64, u64)| Heard {
+            node: NodeId(node),
+            served: served.clone(),
+            settled,
+            approved: next.fingerprint(),
+        };
+        [(1, settled[0]), (2, settled[1])].map(of)
+    };
+    let steps = |settled| {
+        let observed = Observed {
+            me: NodeId(1),
+            file: &next,
+            heard: &heard(settled),
+            has_listened: true,
+        };
+        step(&remembered, observed).map(|(rule, _)| rule)
+    };
+    assert_eq!(steps([2, 1]), None);
+    assert_eq!(steps([2, 2]), Some(Rule::Succeed));
 }

@@ -149,7 +149,7 @@ fn sweep_removes_only_own_addresses() {
             request.execute().await.unwrap();
         }
         assert!(has(V4) && has(V6));
-        sweep().await;
+        sweep(|_| true).await;
         assert!(!has(V4) && !has(V6));
         assert!(has("192.0.2.9"), "it is somebody else's");
     });

@@ -1,0 +1,152 @@
+//! Asks the API server of this node whether it is ready, over loopback.
+//!
+//! The certificate of the API server is not verified: whoever can listen on loopback in its place is root here,
+//! and has the address anyway. `/readyz` includes the API server's etcd.
+
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use kube::Client;
+use kube::client::Body;
+use mooring_common::errors::with_causes;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::fitness::{Fitness, Outcome};
+
+/// How often it is asked.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How long an answer may take. With two failures in a row a hung API server is noticed within 0.5 s.
+const LIMIT: Duration = Duration::from_millis(200);
+/// The longest answer that is read. One that is ready says `ok`.
+const LONGEST: usize = 64 * 1024;
+
+/// Keeps `fit` up to date, for as long as the future is polled.
+pub async fn follow(client: Client, fit: watch::Sender<bool>) {
+    let mut fitness = Fitness::default();
+    let mut told: Option<Outcome> = None;
+    let mut period = interval(PERIOD);
+    // After a probe that took longer the next one begins at once.
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        period.tick().await;
+        let outcome = ask(&client).await;
+        let changed = fitness.note(&outcome, Instant::now().into_std());
+        if changed {
+            report(fitness.is_fit(), &outcome);
+            fit.send_replace(fitness.is_fit());
+        }
+        if outcome == Outcome::Forbidden && told != Some(Outcome::Forbidden) {
+            tracing::warn!(
+                "the API server permits nobody unknown to read /readyz, so that it counts as not ready; name a \
+                 client certificate in probe.clientCertificate and probe.clientKey of the control plane file"
+            );
+        }
+        told = Some(outcome);
+    }
+}
+
+fn report(is_fit: bool, outcome: &Outcome) {
+    match outcome {
+        _ if is_fit => tracing::info!("the API server of this node is ready"),
+        Outcome::Unreachable(error) => tracing::warn!(
+            error,
+            "the API server of this node cannot be reached: offering the address to others"
+        ),
+        Outcome::Hung => tracing::warn!(
+            "the API server of this node has not answered /readyz within {LIMIT:?}: offering the address to others"
+        ),
+        Outcome::Ready | Outcome::NotReady | Outcome::Forbidden => {
+            tracing::warn!(
+                "the API server of this node is not ready: offering the address to others"
+            );
+        }
+    }
+}
+
+/// Asks once.
+pub async fn ask(client: &Client) -> Outcome {
+    let Ok(request) = Request::get("/readyz").body(Body::empty()) else {
+        return Outcome::Unreachable("the request cannot be made".to_owned());
+    };
+    let answer = async {
+        let response = client.send(request).await?;
+        let status = response.status();
+        // What is left unread would cost the connection. How it ends says nothing more.
+        let _ = Limited::new(response.into_body(), LONGEST).collect().await;
+        Ok::<_, kube::Error>(status)
+    };
+    match timeout(LIMIT, answer).await {
+        Ok(Ok(status)) => of(status),
+        Ok(Err(error)) => Outcome::Unreachable(with_causes(&error)),
+        Err(_) => Outcome::Hung,
+    }
+}
+
+const fn of(status: StatusCode) -> Outcome {
+    match status {
+        StatusCode::OK => Outcome::Ready,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Outcome::Forbidden,
+        _ => Outcome::NotReady,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Somebody who gives this answer to whoever asks; `None`: who takes connections, and says nothing.
+    async fn server(answer: Option<&'static str>) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let Some(answer) = answer else {
+                    held.push(stream);
+                    continue;
+                };
+                let mut request = [0; 1024];
+                let length = stream.read(&mut request).await.unwrap_or(0);
+                assert!(request[..length].starts_with(b"GET /readyz"));
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        client(&format!("http://{address}"))
+    }
+
+    fn client(url: &str) -> Client {
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.default_retry = false;
+        Client::try_from(config).unwrap()
+    }
+
+    #[tokio::test]
+    async fn tells_ready_from_not_ready() {
+        const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        const ETCD_LOST: &str = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
+        const ANONYMOUS: &str = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+        for (answer, outcome) in [
+            (OK, Outcome::Ready),
+            (ETCD_LOST, Outcome::NotReady),
+            (ANONYMOUS, Outcome::Forbidden),
+        ] {
+            assert_eq!(ask(&server(Some(answer)).await).await, outcome);
+        }
+    }
+
+    #[tokio::test]
+    async fn tells_hung_from_dead() {
+        assert_eq!(ask(&server(None).await).await, Outcome::Hung);
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let dead = ask(&client(&format!("http://{address}"))).await;
+        assert!(matches!(dead, Outcome::Unreachable(_)), "{dead:?}");
+    }
+}
