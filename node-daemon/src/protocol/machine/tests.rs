@@ -3,6 +3,7 @@
 mod again;
 mod consent;
 mod failover;
+mod file;
 mod grouping;
 mod many;
 mod moves;
