@@ -63,16 +63,27 @@ pub struct Supervisor {
 impl Supervisor {
     /// Runs until `cancel` is cancelled. Then it passes everything on to the successor on this node if there is
     /// one, or hands the address over to another node, and falls silent.
-    pub async fn run(self, cancel: CancellationToken) {
+    pub async fn run(mut self, cancel: CancellationToken) {
         let segment = self.file.borrow().segment();
-        let inherited = match Predecessor::find(&segment) {
-            Some(predecessor) => tokio::select! {
+        let mut inherited = None;
+        if let Some(predecessor) = Predecessor::find(&segment) {
+            inherited = tokio::select! {
                 inherited = predecessor.ended() => inherited,
                 // The other process goes on, or has ended; nothing of this one is known to anybody.
                 () = cancel.cancelled() => return,
-            },
-            None => None,
-        };
+            };
+            // The other may have gone on meanwhile.
+            match self.memory.read() {
+                Ok(remembered) => self.remembered = remembered,
+                Err(error) => {
+                    let error = with_causes(&error);
+                    return tracing::error!(
+                        error,
+                        "cannot go on without what is remembered of who votes"
+                    );
+                }
+            }
+        }
         if inherited.is_none() {
             kernel_address::sweep(|interface| interface == LOOPBACK).await;
         }

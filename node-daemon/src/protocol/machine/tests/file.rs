@@ -83,7 +83,8 @@ impl FileWorld {
             accepted: disk.accepted,
             ..self.world.view()
         };
-        self.world.act(node, |machine, now| machine.set_view(view, now));
+        self.world
+            .act(node, |machine, now| machine.set_view(view, now));
     }
 
     fn heard_by(machine: &Machine) -> Vec<Heard> {
@@ -133,7 +134,8 @@ impl FileWorld {
     }
 
     fn drain(&mut self, node: u64, draining: bool) {
-        self.world.change_local(node, |local| local.draining = draining);
+        self.world
+            .change_local(node, |local| local.draining = draining);
     }
 
     fn speaker(&self) -> Option<u64> {
