@@ -1,8 +1,9 @@
 //! Who votes where no API server says so: each node has a file with the voters, and a revision that goes up by
 //! one with each change of them.
 //!
-//! A node *serves* one set, and *accepts* at most one set as the next. Both are remembered on disk: whoever calls
-//! [`step`] writes what it gives before anything else goes by it.
+//! A node *serves* one set, and *accepts* at most one set as the next. Both are remembered on disk. What a node
+//! accepts, and what it serves meanwhile, is there before anything else goes by it; what it serves without having
+//! accepted the next may come there later.
 //!
 //! # Rules
 //! 1. Begin: a node that remembers nothing serves the set of its file if that has revision 1, and nobody is heard
@@ -19,9 +20,10 @@
 //!   common, and that accepts one only (rules 4 and 5; rules 2 and 3 copy what is served).
 //! * At one time the voters of one set at most are a majority of it that serves it. Majorities of two sets that follow
 //!   each other have a voter in common, which serves one of them. Before a third is served a majority of the second
-//!   has served that, and shares a voter with each majority of the first, which has left the first for ever.
+//!   has accepted it, and with that has written that it serves the second. It shares a voter with each majority of
+//!   the first, and that has left the first for ever.
 //! * A voter that has lost what it remembers breaks neither: it serves a set again only once a majority of the others
-//!   does, so that no later set can have had a majority that served it.
+//!   does. Those have not accepted what comes after the next, so that it has no majority that accepts it.
 //!
 //! # Caveats
 //! Nodes that begin with different sets of revision 1, and do not hear each other, are two clusters. So are nodes
@@ -75,7 +77,7 @@ pub enum Rule {
     Begin,
     /// It serves what the others do.
     Join,
-    /// It serves a newer set, which another does.
+    /// It serves a newer set, which another does; or has begun to already, as its machine has heard of it.
     Follow,
     /// It accepts the set of its file.
     Accept,
@@ -161,6 +163,14 @@ pub fn compare(remembered: &Remembered, file: &VoterSet) -> FileState {
     }
 }
 
+impl Rule {
+    /// Whether what follows must be on disk before anything goes by it.
+    #[must_use]
+    pub const fn is_promise(self) -> bool {
+        matches!(self, Self::Accept)
+    }
+}
+
 /// Whether a set is the next after another, and differs by one name at most.
 fn follows(served: &VoterSet, next: &VoterSet) -> bool {
     let changes = served.voters.symmetric_difference(&next.voters).count();
@@ -195,7 +205,8 @@ impl<'a> Observed<'a> {
     }
 
     fn newer_than(&self, served: &VoterSet) -> Option<&'a VoterSet> {
-        self.others()
+        self.heard
+            .iter()
             .map(|heard| &heard.served)
             .filter(|set| set.generation > served.generation)
             .max_by_key(|set| set.generation)

@@ -84,7 +84,7 @@ pub async fn ask(client: &Client) -> Outcome {
     }
 }
 
-const fn of(status: StatusCode) -> Outcome {
+fn of(status: StatusCode) -> Outcome {
     match status {
         StatusCode::OK => Outcome::Ready,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Outcome::Forbidden,

@@ -21,7 +21,7 @@ use super::desired::{Here, desired, heard, voters};
 use super::memory::Memory;
 use crate::announce::leaving::SHUTDOWN_GRACE;
 use crate::announce::upgrade::{Predecessor, Successor, UpgradeSocket};
-use crate::protocol::members::{Observed, Remembered, step};
+use crate::protocol::members::{Observed, Remembered, Rule, step};
 use crate::protocol::{ApiAnswer, NodeId, Parameters};
 use crate::responder::metrics::Metrics;
 use crate::responder::upgrade_state::UpgradeState;
@@ -183,7 +183,8 @@ impl Work {
         self.end(successor).await;
     }
 
-    /// Goes on with who votes, as far as the rules permit. Nothing follows from it before it is on disk.
+    /// Goes on with who votes, as far as the rules permit. Nothing follows from what is accepted before it is on
+    /// disk; the machine may serve a newer set already, as others have told it.
     async fn remember(&mut self, file: &ControlPlaneFile) {
         let wanted = voters(file);
         let heard = heard(&self.members);
@@ -197,17 +198,26 @@ impl Work {
             let Some((rule, next)) = step(&self.with.remembered, observed) else {
                 return;
             };
-            let (memory, written) = (self.with.memory.clone(), next.clone());
-            let written = tokio::task::spawn_blocking(move || memory.write(&written)).await;
-            match written {
-                Ok(Ok(())) => {
-                    self.reporter.went_on(file, rule, &next);
-                    self.with.remembered = next;
-                }
-                Ok(Err(error)) => return self.reporter.not_remembered(&error.to_string()),
-                Err(error) => return self.reporter.not_remembered(&error.to_string()),
+            if !self.write(rule, &next).await && rule.is_promise() {
+                return;
             }
+            self.reporter.went_on(file, rule, &next);
+            self.with.remembered = next;
         }
+    }
+
+    /// Writes what is remembered; whether that is done.
+    async fn write(&mut self, rule: Rule, next: &Remembered) -> bool {
+        let (memory, next) = (self.with.memory.clone(), next.clone());
+        let writing = tokio::task::spawn_blocking(move || memory.write(&next));
+        let fault = match writing.await {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::debug!(?rule, fault, "not remembered");
+        self.reporter.not_remembered(&fault);
+        false
     }
 
     /// The kernel must not answer for the address: it is on `lo`, and stays there for a moment after this process
