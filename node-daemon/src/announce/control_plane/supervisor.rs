@@ -35,6 +35,12 @@ use crate::wire::links::Link;
 const REPORTS: usize = 1024;
 /// How often to look even if nothing happens.
 const LOOK: Duration = Duration::from_millis(200);
+/// For how long the address stays on `lo` when this process ends on a node whose API server is ready: the kubelet
+/// ends a static Pod before it starts the next version of it. Others only answer meanwhile, so that no connection
+/// moves, and give the address back.
+const LEFT_FOR: Duration = Duration::from_secs(20);
+/// After that time it is known whether the API server is ready.
+const PROBING: Duration = Duration::from_secs(1);
 /// After that time everybody who lives has been heard.
 const LISTENING: Duration = Duration::from_secs(1);
 
@@ -84,9 +90,6 @@ impl Supervisor {
                 }
             }
         }
-        if inherited.is_none() {
-            kernel_address::sweep(|interface| interface == LOOPBACK).await;
-        }
         let (sender, reports) = mpsc::channel(REPORTS);
         let rights = Rights::default();
         let interface = Arc::new(AtomicU32::new(0));
@@ -110,6 +113,8 @@ impl Supervisor {
             running: Arc::default(),
             responder: None,
             has_ended: false,
+            has_swept: inherited.is_some(),
+            is_left: false,
             prepared_interface: None,
             with: self,
         };
@@ -136,6 +141,10 @@ struct Work {
     running: Arc<DesiredSegments>,
     responder: Option<Responder>,
     has_ended: bool,
+    /// What the process before this one has left on `lo` was removed, or is not to be.
+    has_swept: bool,
+    /// What is on `lo` is left there.
+    is_left: bool,
     /// The interface whose `arp_ignore` is set.
     prepared_interface: Option<String>,
 }
@@ -154,6 +163,7 @@ impl Work {
             self.remember(&file).await;
             self.prepare_interface(&file);
             self.apply(&file, &mut inherited, ends_at.is_some());
+            self.sweep().await;
             let is_fit = *self.with.is_fit.borrow();
             self.reporter
                 .look(&file, &self.with.remembered, is_fit, &self.members);
@@ -167,6 +177,10 @@ impl Work {
                         break successor;
                     }
                     ends_at = Some(Instant::now() + SHUTDOWN_GRACE);
+                    if *self.with.is_fit.borrow() {
+                        self.is_left = true;
+                        self.kernel.leave_for(LEFT_FOR);
+                    }
                 }
                 _ = self.with.links.changed() => {}
                 _ = self.with.is_fit.changed() => {}
@@ -276,7 +290,21 @@ impl Work {
             }
             None => self.start(file, desired, inherited.take()),
         }
-        self.kernel.set(on_loopback);
+        if !self.is_left {
+            self.kernel.set(on_loopback);
+        }
+    }
+
+    /// Removes what the process before this one has left on `lo`, unless the API server is ready: then packets that
+    /// still come are for it.
+    async fn sweep(&mut self) {
+        if self.has_swept || self.started.elapsed() < PROBING {
+            return;
+        }
+        self.has_swept = true;
+        if !*self.with.is_fit.borrow() {
+            kernel_address::sweep(|interface| interface == LOOPBACK).await;
+        }
     }
 
     fn start(
@@ -329,6 +357,7 @@ impl Work {
             return;
         };
         if successor.is_some() {
+            self.is_left = true;
             self.kernel.leave();
         }
         let left = tokio::task::spawn_blocking(|| responder.export()).await;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::protocol::members::{FileState, Heard, Observed, Remembered, compare, step};
+use crate::protocol::random::SplitMix;
 
 /// How often a node looks whether who votes is to change.
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,6 +21,8 @@ fn set(generation: u64, voters: &[u64]) -> VoterSet {
 struct FileWorld {
     world: World,
     files: BTreeMap<u64, VoterSet>,
+    memories: BTreeMap<u64, Remembered>,
+    /// What is on disk: at worst nothing but what was accepted, and served then.
     disks: BTreeMap<u64, Remembered>,
     started: BTreeMap<u64, Moment>,
     witnesses: BTreeSet<u64>,
@@ -33,6 +36,7 @@ impl FileWorld {
         Self {
             world,
             files: BTreeMap::new(),
+            memories: BTreeMap::new(),
             disks: BTreeMap::new(),
             started: BTreeMap::new(),
             witnesses: BTreeSet::new(),
@@ -53,6 +57,8 @@ impl FileWorld {
 
     fn start(&mut self, node: u64, file: &VoterSet) {
         self.files.insert(node, file.clone());
+        let disk = self.disks.entry(node).or_default().clone();
+        self.memories.insert(node, disk);
         self.world.known.insert(node);
         self.world.start(node);
         self.started.insert(node, self.world.now);
@@ -75,12 +81,42 @@ impl FileWorld {
         self.files.insert(node, file.clone());
     }
 
+    /// Writes a next file to some nodes, from what some node serves; it may contradict what others were given.
+    fn write_next(&mut self, below: &mut impl FnMut(u64) -> u64) {
+        let known: Vec<u64> = self.memories.keys().copied().collect();
+        let base = usize::try_from(below(known.len() as u64)).unwrap();
+        let base = self.served(known[base]).clone();
+        let mut voters = base.voters;
+        let name = NodeId(1 + below(6));
+        if !voters.remove(&name) {
+            voters.insert(name);
+        }
+        if base.generation == 0 || voters.is_empty() {
+            return;
+        }
+        let next = VoterSet {
+            generation: base.generation + 1,
+            voters,
+            primary: None,
+        };
+        for node in 1..=6 {
+            if below(3) == 0 {
+                continue;
+            }
+            if self.files.contains_key(&node) {
+                self.write(node, &next);
+            } else {
+                self.start(node, &next);
+            }
+        }
+    }
+
     fn show(&mut self, node: u64) {
-        let disk = self.disks.entry(node).or_default().clone();
+        let memory = self.memories[&node].clone();
         let view = View {
-            voters: (disk.served.generation > 0).then_some(disk.served),
+            voters: (memory.served.generation > 0).then_some(memory.served),
             voters_from_file: true,
-            accepted: disk.accepted,
+            accepted: memory.accepted,
             ..self.world.view()
         };
         self.world
@@ -116,8 +152,11 @@ impl FileWorld {
             heard: &heard,
             has_listened: self.started[&node] + LISTENING <= self.world.now,
         };
-        if let Some((_, next)) = step(&self.disks[&node], observed) {
-            self.disks.insert(node, next);
+        if let Some((rule, next)) = step(&self.memories[&node], observed) {
+            if rule.is_promise() || self.disks[&node].served.generation == 0 {
+                self.disks.insert(node, next.clone());
+            }
+            self.memories.insert(node, next);
             self.show(node);
         }
     }
@@ -149,7 +188,7 @@ impl FileWorld {
     }
 
     fn served(&self, node: u64) -> &VoterSet {
-        &self.disks[&node].served
+        &self.memories[&node].served
     }
 }
 
@@ -316,8 +355,43 @@ fn different_files_of_one_revision_change_nothing_and_are_told() {
     file.run(ms(10_000));
     for node in [1, 2] {
         assert_eq!(*file.served(node), set(1, &[1, 2]));
-        let told = compare(&file.disks[&node], &file.files[&node]);
+        let told = compare(&file.memories[&node], &file.files[&node]);
         assert_eq!(told, FileState::AwaitsAcceptance);
     }
     file.world.expect_all_spoken();
+}
+
+/// Random files, cuts, crashes, and returns with what was written last. That two never speak is checked at each
+/// instant.
+#[test]
+fn no_schedule_makes_two_speakers() {
+    for seed in 0..40 {
+        let mut random = SplitMix::new(seed);
+        let mut below = |bound: u64| random.next() % bound;
+        let mut file = FileWorld::new();
+        let first: Vec<u64> = (1..=1 + below(4)).collect();
+        for node in &first {
+            file.start(*node, &set(1, &first));
+        }
+        file.run(ms(3000));
+        for _ in 0..60 {
+            let node = 1 + below(6);
+            match below(6) {
+                0 if file.world.hosts.contains_key(&node) => file.world.crash(node),
+                0 if file.files.contains_key(&node) => {
+                    file.world.dead_kernels.remove(&NodeId(node));
+                    file.restart(node);
+                }
+                1 => {
+                    let (one, other) = (below(64), below(2) == 0);
+                    let side = move |node: u64| one >> node & 1;
+                    file.world.cut = Box::new(move |from, to, _| other && side(from) != side(to));
+                }
+                2 => file.world.cut = Box::new(|_, _, _| false),
+                3 if file.world.hosts.contains_key(&node) => file.drain(node, below(2) == 0),
+                _ => file.write_next(&mut below),
+            }
+            file.run(ms(50 + below(1500)));
+        }
+    }
 }
