@@ -182,7 +182,8 @@ async fn follow(
     placed: &mut BTreeMap<InterfaceAddress, Instant>,
 ) {
     loop {
-        let wanted = match desired_changes.borrow_and_update().clone() {
+        let desired = desired_changes.borrow_and_update().clone();
+        let wanted = match desired {
             DesiredAddresses::WhileHeld(wanted) => wanted,
             DesiredAddresses::Left(lifetime) => {
                 if let Some(lifetime) = lifetime {

@@ -357,7 +357,6 @@ impl Work {
             return;
         };
         if successor.is_some() {
-            self.is_left = true;
             self.kernel.leave();
         }
         let left = tokio::task::spawn_blocking(|| responder.export()).await;
