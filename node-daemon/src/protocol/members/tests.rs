@@ -303,7 +303,7 @@ fn voter_without_memory_needs_majority_of_others() {
 /// Random files, cuts, deaths, and returns with what was written last: of one revision one set, and one majority at a time.
 #[test]
 fn no_schedule_makes_two_majorities() {
-    for seed in 0..400 {
+    for seed in 0..200 {
         let mut random = SplitMix::new(seed);
         let mut below = |bound: u64| random.next() % bound;
         let first: Vec<u64> = (1..=1 + below(4)).collect();
