@@ -214,6 +214,10 @@ pub struct Member {
     pub settled: u64,
     /// Which set it approves next, where voters come from files; zero: none.
     pub approved: u64,
+    /// Whether this node has not heard it for so long that it takes it for dead.
+    pub suspected: bool,
+    /// Its weight in the choice of holders.
+    pub weight: Weight,
     /// How many keys it holds.
     pub holds: u32,
     /// What it signs with; `None`: nothing.

@@ -1,5 +1,6 @@
 //! Puts the daemon together, and takes it apart in the right order.
 
+mod control_plane;
 mod events;
 pub mod flags;
 mod metrics;
@@ -27,7 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::events::QueuedEvents;
 use self::flags::{Flags, ReportFlags, TABLE};
-use crate::announce::{self, Announcer, Settings, control_plane};
+use crate::announce::control_plane::manifest;
+use crate::announce::{self, Announcer, Settings};
 use crate::cluster::snapshot::Snapshot;
 use crate::fence::{self, WritePermit};
 use crate::report::metadata::{self, Selected};
@@ -46,7 +48,7 @@ pub fn main(mut arguments: Vec<String>) -> ExitCode {
     match arguments.first().map(String::as_str) {
         Some("control-plane") => return control_plane::main(arguments.split_off(1)),
         Some("control-plane-manifest") => {
-            return control_plane::manifest::main(arguments.split_off(1));
+            return manifest::main(arguments.split_off(1));
         }
         _ => {}
     }

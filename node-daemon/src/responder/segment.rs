@@ -461,8 +461,8 @@ impl Segment {
         self.peers.forget(&desired.view, now);
         self.responder.set_members(self.peers.macs(&desired.view));
         self.choose_secret(shared, now);
-        let voters = self.said.as_ref().map(|(_, said)| &said.voters);
-        let mut members = self.peers.members(self.node, &desired.view, voters, now);
+        let said = self.said.as_ref().map(|(_, said)| &**said);
+        let mut members = self.peers.members(self.node, &desired.view, said, now);
         self.labels.members(&shared.metrics.segments, &members);
         let figures = self.machine.figures();
         self.labels.figures(&shared.metrics.segments, figures);
@@ -501,6 +501,8 @@ impl Segment {
             voters: said.voters.clone(),
             settled: said.settled,
             approved: said.approved,
+            suspected: false,
+            weight: said.weight,
             holds: said.count,
             signed: self.secret.as_ref().map(Secret::id),
             secrets: said.secrets.clone(),

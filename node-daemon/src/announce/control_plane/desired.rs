@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use mooring_common::control_plane::{ControlPlaneFile, Member, Role};
 
+use super::fitness::Readiness;
 use crate::announce::segments::{attachment, groups, own_addresses};
 use crate::protocol::members::{Heard, Remembered};
-use crate::protocol::{Candidates, Contact, Group, Key, NodeId, View, VoterSet, Wanted};
+use crate::protocol::{Candidates, Contact, Group, Key, NodeId, View, VoterSet, Wanted, Weight};
 use crate::responder::{self, DesiredSegment};
 use crate::wire::links::Link;
 
@@ -19,8 +20,12 @@ pub struct Here<'a> {
     pub node: &'a str,
     /// Its interfaces.
     pub links: &'a [Link],
-    /// Whether its API server is ready.
-    pub is_fit: bool,
+    /// What can be expected of its API server.
+    pub readiness: Readiness,
+    /// It has the address.
+    pub has_address: bool,
+    /// Another node is there whose API server is ready.
+    pub is_other_ready: bool,
     /// The process ends.
     pub is_ending: bool,
 }
@@ -35,10 +40,13 @@ pub fn voters(file: &ControlPlaneFile) -> VoterSet {
     }
 }
 
+/// The weight of a node whose API server is not ready, by which the others know that.
+const NOT_READY: Weight = Weight::new(0, 1);
+
 /// What is to be done on the segment.
 ///
-/// A node that is not fit is drained, and not told to have a service proxy that fails: it offers the address
-/// to others at once, and keeps it as long as nobody else is fit.
+/// A node whose API server is not ready is drained while another's is: it offers the address to that at once. Where
+/// none is ready, whoever has the address keeps it, and of those whose API server runs one takes what nobody has.
 #[must_use]
 pub fn desired(file: &ControlPlaneFile, remembered: &Remembered, here: Here<'_>) -> DesiredSegment {
     let segment = file.segment();
@@ -72,7 +80,12 @@ pub fn desired(file: &ControlPlaneFile, remembered: &Remembered, here: Here<'_>)
             .collect(),
         groups: groups(file.addresses.iter().copied()),
         gateways: file.gateways.iter().copied().collect(),
-        draining: !here.is_fit || role == Role::Stranger,
+        draining: role == Role::Stranger || is_to_leave(here),
+        weight: if here.readiness == Readiness::Ready {
+            Weight::USUAL
+        } else {
+            NOT_READY
+        },
         ending: here.is_ending,
         own_addresses: link.map_or_else(Vec::new, |link| {
             own_addresses(link, &file.addresses.iter().copied().collect())
@@ -101,13 +114,23 @@ pub fn heard(members: &[responder::Member]) -> Vec<Heard> {
         .collect()
 }
 
-/// Whether another node than this one could take the address.
+/// Whether the address is to go to another node, if one can take it.
+const fn is_to_leave(here: Here<'_>) -> bool {
+    match here.readiness {
+        Readiness::Ready => false,
+        Readiness::NotReady => here.is_other_ready,
+        Readiness::Absent => here.is_other_ready || !here.has_address,
+    }
+}
+
+/// Whether another node than this one, which could take the address, has an API server that is ready.
 #[must_use]
-pub fn is_other_fit(members: &[responder::Member], me: NodeId) -> bool {
+pub fn is_other_ready(members: &[responder::Member], me: NodeId) -> bool {
     members.iter().any(|member| {
         let flags = member.flags;
         let hindered = flags.draining || flags.vlan_down || flags.unfit || flags.released;
-        member.node != me && member.alive && member.contact.mac.is_some() && !hindered
+        let lives = member.alive && !member.suspected && member.contact.mac.is_some();
+        member.node != me && lives && !hindered && member.weight == Weight::USUAL
     })
 }
 
@@ -164,7 +187,16 @@ mod tests {
         }
     }
 
-    fn on(node: &str, is_fit: bool) -> DesiredSegment {
+    fn on(node: &str, readiness: Readiness) -> DesiredSegment {
+        beside(node, readiness, false, true)
+    }
+
+    fn beside(
+        node: &str,
+        readiness: Readiness,
+        has_address: bool,
+        is_other_ready: bool,
+    ) -> DesiredSegment {
         let file = parse(FILE).unwrap();
         let remembered = Remembered {
             served: voters(&file),
@@ -173,7 +205,9 @@ mod tests {
         let here = Here {
             node,
             links: &[link()],
-            is_fit,
+            readiness,
+            has_address,
+            is_other_ready,
             is_ending: false,
         };
         desired(&file, &remembered, here)
@@ -181,7 +215,7 @@ mod tests {
 
     #[test]
     fn member_with_ready_api_server_may_have_the_address() {
-        let desired = on("cp1", true);
+        let desired = on("cp1", Readiness::Ready);
         assert!(!desired.draining && !desired.witness && desired.attachment.is_some());
         assert_eq!(desired.addresses.len(), 2);
         let gateways: Vec<_> = desired
@@ -206,20 +240,75 @@ mod tests {
     }
 
     #[test]
-    fn without_ready_api_server_it_is_drained() {
-        let desired = on("cp1", false);
-        assert!(desired.draining && desired.service_proxy_works);
+    fn without_ready_api_server_it_is_drained_while_another_has_one() {
+        for readiness in [Readiness::NotReady, Readiness::Absent] {
+            let desired = on("cp1", readiness);
+            assert!(desired.draining && desired.service_proxy_works);
+            assert_ne!(desired.weight, Weight::USUAL);
+        }
+    }
+
+    #[test]
+    fn where_none_is_ready_the_address_stays_or_goes_to_one_that_runs() {
+        for (readiness, has_address, drains) in [
+            (Readiness::NotReady, false, false),
+            (Readiness::NotReady, true, false),
+            (Readiness::Absent, false, true),
+            (Readiness::Absent, true, false),
+        ] {
+            let desired = beside("cp1", readiness, has_address, false);
+            assert_eq!(desired.draining, drains, "{readiness:?} {has_address}");
+        }
+    }
+
+    #[test]
+    fn another_is_ready_if_it_says_so_and_is_not_taken_for_dead() {
+        let (me, other) = (NodeId::of("cp1"), NodeId::of("cp2"));
+        let ready = responder::Member {
+            node: other,
+            epoch: crate::protocol::Epoch(1),
+            alive: true,
+            on_segment: true,
+            on_node_network: true,
+            flags: crate::protocol::Flags::default(),
+            voter: true,
+            contact: Contact {
+                mac: Some(Mac::new([2, 0, 0, 0, 0, 2])),
+                ..Contact::default()
+            },
+            generation: 3,
+            voters: VoterSet::default(),
+            settled: 3,
+            approved: 0,
+            suspected: false,
+            weight: Weight::USUAL,
+            holds: 0,
+            signed: None,
+            secrets: Vec::new(),
+            refused: false,
+        };
+        let others = |change: &dyn Fn(&mut responder::Member)| {
+            let mut member = ready.clone();
+            change(&mut member);
+            is_other_ready(&[member], me)
+        };
+        assert!(others(&|_| {}));
+        assert!(!others(&|member| member.node = me), "that is no other");
+        assert!(!others(&|member| member.weight = NOT_READY));
+        assert!(!others(&|member| member.suspected = true));
+        assert!(!others(&|member| member.flags.draining = true));
+        assert!(!others(&|member| member.contact.mac = None), "a witness");
     }
 
     #[test]
     fn witness_is_on_no_interface() {
-        let desired = on("w1", false);
+        let desired = on("w1", Readiness::Absent);
         assert!(desired.witness && desired.attachment.is_none());
     }
 
     #[test]
     fn node_that_the_file_does_not_name_takes_nothing() {
-        assert!(on("cp9", true).draining);
+        assert!(on("cp9", Readiness::Ready).draining);
     }
 
     #[test]
@@ -228,7 +317,9 @@ mod tests {
         let here = Here {
             node: "cp1",
             links: &[],
-            is_fit: true,
+            readiness: Readiness::Ready,
+            has_address: false,
+            is_other_ready: false,
             is_ending: false,
         };
         let desired = desired(&file, &Remembered::default(), here);

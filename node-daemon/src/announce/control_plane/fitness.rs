@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// So many failures in a row, and it is not fit any more.
+/// So many failures in a row, and it is not ready any more.
 const FAILURES: u32 = 2;
-/// So many successes in a row, and it is fit for the first time.
+/// So many successes in a row, and it is ready for the first time.
 const FIRST_SUCCESSES: u32 = 3;
-/// And so many to be fit again; for each relapse twice as many.
+/// And so many to be ready again; for each relapse twice as many.
 const SUCCESSES: u32 = 10;
-/// A failure so soon after it was fit again is a relapse.
+/// A failure so soon after it was ready again is a relapse.
 const RELAPSE: Duration = Duration::from_secs(60);
 /// How often the successes that are needed double, at most.
 const MOST_DOUBLINGS: u32 = 5;
@@ -28,65 +28,89 @@ pub enum Outcome {
     Unreachable(String),
 }
 
+/// What can be expected of the API server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// It serves.
+    Ready,
+    /// It runs, and is not ready. Where none is, it is as good as any: the address is better with it than with nobody.
+    NotReady,
+    /// It does not run, as far as is known.
+    #[default]
+    Absent,
+}
+
 impl Outcome {
-    const fn is_success(&self) -> bool {
-        matches!(self, Self::Ready)
+    const fn readiness(&self) -> Readiness {
+        match self {
+            Self::Ready => Readiness::Ready,
+            Self::NotReady | Self::Forbidden | Self::Hung => Readiness::NotReady,
+            Self::Unreachable(_) => Readiness::Absent,
+        }
     }
 }
 
-/// Whether the API server is fit to be asked.
+/// Follows what can be expected of the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Fitness {
-    is_fit: bool,
-    has_been_fit: bool,
+    readiness: Readiness,
+    has_been_ready: bool,
     /// The same outcome so often in a row, as far as success or failure.
     in_row: u32,
     last_was_success: bool,
     relapses: u32,
-    fit_since: Option<Instant>,
+    ready_since: Option<Instant>,
 }
 
 impl Fitness {
-    /// Whether it is fit.
+    /// What can be expected.
     #[must_use]
-    pub const fn is_fit(&self) -> bool {
-        self.is_fit
+    pub const fn readiness(&self) -> Readiness {
+        self.readiness
     }
 
-    /// Takes in what a probe has found. Whether something has changed.
-    pub fn note(&mut self, outcome: &Outcome, now: Instant) -> bool {
-        let success = outcome.is_success();
+    /// Takes in what a probe has found, and whether this node has the address. Whether something has changed.
+    pub fn note(&mut self, outcome: &Outcome, has_address: bool, now: Instant) -> bool {
+        let found = outcome.readiness();
+        let success = found == Readiness::Ready;
         if success == self.last_was_success {
             self.in_row = self.in_row.saturating_add(1);
         } else {
             self.in_row = 1;
         }
         self.last_was_success = success;
-        let before = self.is_fit;
-        if self.is_fit && !success && self.in_row >= FAILURES {
-            self.lose(now);
-        } else if !self.is_fit && success && self.in_row >= self.needed() {
-            self.is_fit = true;
-            self.has_been_fit = true;
-            self.fit_since = Some(now);
+        let before = self.readiness;
+        match (before, found) {
+            (Readiness::Ready, Readiness::Ready) => {}
+            (Readiness::Ready, _) if self.in_row < FAILURES => {}
+            (Readiness::Ready, _) => self.lose(found, now),
+            (_, Readiness::Ready) if self.in_row < self.needed(has_address) => {}
+            (_, Readiness::Ready) => {
+                self.readiness = Readiness::Ready;
+                self.has_been_ready = true;
+                self.ready_since = Some(now);
+            }
+            (_, found) => self.readiness = found,
         }
-        self.is_fit != before
+        self.readiness != before
     }
 
-    fn lose(&mut self, now: Instant) {
-        self.is_fit = false;
+    fn lose(&mut self, found: Readiness, now: Instant) {
+        self.readiness = found;
         let lately = self
-            .fit_since
+            .ready_since
             .is_some_and(|since| now.saturating_duration_since(since) < RELAPSE);
         self.relapses = if lately { self.relapses + 1 } else { 0 };
     }
 
-    /// How many successes in a row it takes to be fit.
-    fn needed(&self) -> u32 {
-        if !self.has_been_fit {
-            return FIRST_SUCCESSES;
+    /// How many successes in a row it takes to be ready. Who has the address, since none was ready, need not wait:
+    /// nothing moves by it.
+    fn needed(&self, has_address: bool) -> u32 {
+        match (has_address, self.has_been_ready) {
+            (true, _) => 1,
+            (false, false) => FIRST_SUCCESSES,
+            (false, true) => SUCCESSES << self.relapses.min(MOST_DOUBLINGS),
         }
-        SUCCESSES << self.relapses.min(MOST_DOUBLINGS)
     }
 }
 
@@ -96,6 +120,7 @@ mod tests {
 
     struct Probed {
         fitness: Fitness,
+        has_address: bool,
         now: Instant,
     }
 
@@ -103,23 +128,25 @@ mod tests {
         fn new() -> Self {
             Self {
                 fitness: Fitness::default(),
+                has_address: false,
                 now: Instant::now(),
             }
         }
 
+        /// Whether it is ready after so many of these.
         fn note(&mut self, outcome: &Outcome, times: u32) -> bool {
             for _ in 0..times {
                 self.now += Duration::from_millis(100);
-                self.fitness.note(outcome, self.now);
+                self.fitness.note(outcome, self.has_address, self.now);
             }
-            self.fitness.is_fit()
+            self.fitness.readiness() == Readiness::Ready
         }
     }
 
     #[test]
-    fn is_not_fit_before_it_was_asked() {
+    fn is_absent_before_it_was_asked() {
         let mut probed = Probed::new();
-        assert!(!probed.fitness.is_fit());
+        assert_eq!(probed.fitness.readiness(), Readiness::Absent);
         assert!(!probed.note(&Outcome::Ready, FIRST_SUCCESSES - 1));
         assert!(probed.note(&Outcome::Ready, 1));
     }
@@ -136,16 +163,20 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_counts() {
-        for outcome in [
-            Outcome::NotReady,
-            Outcome::Forbidden,
-            Outcome::Hung,
-            Outcome::Unreachable("refused".to_owned()),
+    fn every_failure_counts_and_who_runs_is_told_from_who_does_not() {
+        for (outcome, readiness) in [
+            (Outcome::NotReady, Readiness::NotReady),
+            (Outcome::Forbidden, Readiness::NotReady),
+            (Outcome::Hung, Readiness::NotReady),
+            (
+                Outcome::Unreachable("refused".to_owned()),
+                Readiness::Absent,
+            ),
         ] {
             let mut probed = Probed::new();
             probed.note(&Outcome::Ready, FIRST_SUCCESSES);
             assert!(!probed.note(&outcome, FAILURES), "{outcome:?}");
+            assert_eq!(probed.fitness.readiness(), readiness);
         }
     }
 
@@ -163,6 +194,15 @@ mod tests {
         probed.now += RELAPSE;
         assert!(!probed.note(&Outcome::NotReady, FAILURES));
         assert!(!probed.note(&Outcome::Ready, SUCCESSES - 1));
+        assert!(probed.note(&Outcome::Ready, 1));
+    }
+
+    #[test]
+    fn who_has_the_address_does_not_wait() {
+        let mut probed = Probed::new();
+        probed.note(&Outcome::Ready, FIRST_SUCCESSES);
+        assert!(!probed.note(&Outcome::Hung, FAILURES));
+        probed.has_address = true;
         assert!(probed.note(&Outcome::Ready, 1));
     }
 }

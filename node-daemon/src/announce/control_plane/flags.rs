@@ -1,8 +1,9 @@
 //! What the command line asks of `mooring-node control-plane`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use mooring_common::flags::Kind::{Integer, Text};
+use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
 use mooring_common::telemetry::LogFormat;
 
@@ -34,6 +35,7 @@ const fn flag(
 }
 
 const NODE: &str = "This node";
+const SERVING: &str = "Serving";
 const LOGGING: &str = "Logging";
 
 /// One flag a line: a table to be read.
@@ -43,6 +45,8 @@ const FLAGS: &[Flag] = &[
     flag(NODE, "file", Text, "/etc/mooring/control-plane.yaml", "The control plane file."),
     flag(NODE, "state-dir", Text, "/var/lib/mooring/control-plane", "The directory with what this node remembers of who votes. It must survive a reboot."),
     flag(NODE, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, to set arp_ignore of the interface."),
+    flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10272", "Where /metrics is served, by HTTP."),
+    flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
     flag(LOGGING, "v", Integer, "2", "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
     flag(LOGGING, "logging-format", Text, "text", "text or json."),
 ];
@@ -58,6 +62,8 @@ pub struct Flags {
     pub state_dir: PathBuf,
     /// `--host-proc-sys-net`.
     pub proc_sys_net: PathBuf,
+    /// `--metrics-bind-address`; `None` with `--metrics=false`.
+    pub metrics: Option<SocketAddr>,
     /// `-v`.
     pub verbosity: u8,
     /// `--logging-format`.
@@ -78,11 +84,16 @@ impl Flags {
             );
             String::new()
         });
+        let metrics = reader.optional(
+            "metrics-bind-address",
+            "write an address with a port, like 127.0.0.1:10272",
+        );
         let flags = Self {
             node_name,
             file: reader.text("file").unwrap_or_default().into(),
             state_dir: reader.text("state-dir").unwrap_or_default().into(),
             proc_sys_net: reader.text("host-proc-sys-net").unwrap_or_default().into(),
+            metrics: metrics.filter(|_| reader.bool("metrics")),
             verbosity: reader.parsed("v", "write a whole number from 0 to 255"),
             log_format: reader.parsed("logging-format", "write text or json"),
         };
@@ -111,6 +122,9 @@ mod tests {
             flags.file,
             std::path::Path::new("/etc/mooring/control-plane.yaml")
         );
+        assert_eq!(flags.metrics.unwrap().port(), 10272);
+        let quiet = read("--node-name=cp1 --metrics=false").unwrap();
+        assert!(quiet.metrics.is_none());
         assert_eq!(read("--v=loud").unwrap_err().faults.len(), 2);
     }
 }

@@ -13,7 +13,7 @@ use mooring_common::errors::with_causes;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::fitness::{Fitness, Outcome};
+use super::fitness::{Fitness, Outcome, Readiness};
 
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -22,8 +22,12 @@ const LIMIT: Duration = Duration::from_millis(200);
 /// The longest answer that is read. One that is ready says `ok`.
 const LONGEST: usize = 64 * 1024;
 
-/// Keeps `fit` up to date, for as long as the future is polled.
-pub async fn follow(client: Client, fit: watch::Sender<bool>) {
+/// Keeps `readiness` up to date, for as long as the future is polled. `has_address`: whether this node has the address.
+pub async fn follow(
+    client: Client,
+    readiness: watch::Sender<Readiness>,
+    has_address: watch::Receiver<bool>,
+) {
     let mut fitness = Fitness::default();
     let mut told: Option<Outcome> = None;
     let mut period = interval(PERIOD);
@@ -32,10 +36,10 @@ pub async fn follow(client: Client, fit: watch::Sender<bool>) {
     loop {
         period.tick().await;
         let outcome = ask(&client).await;
-        let changed = fitness.note(&outcome, Instant::now().into_std());
+        let changed = fitness.note(&outcome, *has_address.borrow(), Instant::now().into_std());
         if changed {
-            report(fitness.is_fit(), &outcome);
-            fit.send_replace(fitness.is_fit());
+            let before = readiness.send_replace(fitness.readiness());
+            report(before, fitness.readiness(), &outcome);
         }
         if outcome == Outcome::Forbidden && told != Some(Outcome::Forbidden) {
             tracing::warn!(
@@ -47,9 +51,12 @@ pub async fn follow(client: Client, fit: watch::Sender<bool>) {
     }
 }
 
-fn report(is_fit: bool, outcome: &Outcome) {
+fn report(before: Readiness, now: Readiness, outcome: &Outcome) {
     match outcome {
-        _ if is_fit => tracing::info!("the API server of this node is ready"),
+        _ if now == Readiness::Ready => tracing::info!("the API server of this node is ready"),
+        _ if before != Readiness::Ready => {
+            tracing::debug!(readiness = ?now, ?outcome, "the API server of this node is still not ready");
+        }
         Outcome::Unreachable(error) => tracing::warn!(
             error,
             "the API server of this node cannot be reached: offering the address to others"

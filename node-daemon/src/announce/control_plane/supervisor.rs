@@ -17,13 +17,15 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::report::Reporter;
-use super::desired::{Here, desired, heard, voters};
+use super::Metrics;
+use super::desired::{Here, desired, heard, is_other_ready, voters};
+use super::fitness::Readiness;
 use super::memory::Memory;
 use crate::announce::leaving::SHUTDOWN_GRACE;
 use crate::announce::upgrade::{Predecessor, Successor, UpgradeSocket};
 use crate::protocol::members::{Observed, Remembered, Rule, step};
 use crate::protocol::{ApiAnswer, NodeId, Parameters};
-use crate::responder::metrics::Metrics;
+use crate::responder::metrics::Metrics as ResponderMetrics;
 use crate::responder::upgrade_state::UpgradeState;
 use crate::responder::{DesiredSegments, Member, OpenedSockets, Report, Responder, Rights, Setup};
 use crate::vlan::kernel_address::{self, KernelAddresses, LOOPBACK};
@@ -56,14 +58,18 @@ pub struct Supervisor {
     pub remembered: Remembered,
     /// The interfaces of this node.
     pub links: watch::Receiver<Arc<Vec<Link>>>,
-    /// Whether the API server of this node is ready.
-    pub is_fit: watch::Receiver<bool>,
+    /// What can be expected of the API server of this node.
+    pub readiness: watch::Receiver<Readiness>,
+    /// Told whether this node has the address.
+    pub has_address: watch::Sender<bool>,
     /// The secrets that heartbeats are signed with.
     pub secrets: Arc<ArcSwap<KeyRing>>,
     /// Where the host's /proc/sys/net is.
     pub proc_sys_net: PathBuf,
     /// Where to count.
     pub metrics: Metrics,
+    /// Where to count what the responder does.
+    pub responder_metrics: ResponderMetrics,
 }
 
 impl Supervisor {
@@ -164,9 +170,9 @@ impl Work {
             self.prepare_interface(&file);
             self.apply(&file, &mut inherited, ends_at.is_some());
             self.sweep().await;
-            let is_fit = *self.with.is_fit.borrow();
+            self.count();
             self.reporter
-                .look(&file, &self.with.remembered, is_fit, &self.members);
+                .look(&file, &self.with.remembered, self.is_ready(), &self.members);
             if ends_at.is_some_and(|end| Instant::now() >= end || self.has_ended) {
                 break None;
             }
@@ -177,13 +183,13 @@ impl Work {
                         break successor;
                     }
                     ends_at = Some(Instant::now() + SHUTDOWN_GRACE);
-                    if *self.with.is_fit.borrow() {
+                    if self.is_ready() {
                         self.is_left = true;
                         self.kernel.leave_for(LEFT_FOR);
                     }
                 }
                 _ = self.with.links.changed() => {}
-                _ = self.with.is_fit.changed() => {}
+                _ = self.with.readiness.changed() => {}
                 _ = self.with.file.changed() => {}
                 Some((_, report)) = reports.recv() => {
                     self.handle(report);
@@ -273,7 +279,9 @@ impl Work {
         let here = Here {
             node: &self.with.node_name,
             links: &links,
-            is_fit: *self.with.is_fit.borrow_and_update(),
+            readiness: *self.with.readiness.borrow_and_update(),
+            has_address: self.reporter.has_address(),
+            is_other_ready: is_other_ready(&self.members, self.me),
             is_ending,
         };
         let desired = desired(file, &self.with.remembered, here);
@@ -302,7 +310,7 @@ impl Work {
             return;
         }
         self.has_swept = true;
-        if !*self.with.is_fit.borrow() {
+        if !self.is_ready() {
             kernel_address::sweep(|interface| interface == LOOPBACK).await;
         }
     }
@@ -318,7 +326,7 @@ impl Work {
             node: self.me,
             desired: Arc::clone(&self.running),
             reports: self.sender.clone(),
-            metrics: self.with.metrics.clone(),
+            metrics: self.with.responder_metrics.clone(),
             seed: RandomState::new().build_hasher().finish(),
             heartbeat_port: file.heartbeat_port,
             secrets: Arc::clone(&self.with.secrets),
@@ -331,6 +339,19 @@ impl Work {
             Ok(responder) => self.responder = Some(responder),
             Err(error) => tracing::error!(%error, "cannot start a thread"),
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        *self.with.readiness.borrow() == Readiness::Ready
+    }
+
+    fn count(&self) {
+        let metrics = &self.with.metrics;
+        metrics.ready.set(self.is_ready().into());
+        let revision = self.with.remembered.served.generation;
+        metrics
+            .revision
+            .set(revision.try_into().unwrap_or(i64::MAX));
     }
 
     fn handle(&mut self, report: Report) {
@@ -346,6 +367,9 @@ impl Work {
             report => {
                 self.kernel.look();
                 self.reporter.happened(&self.with.file.borrow(), report);
+                self.with
+                    .has_address
+                    .send_replace(self.reporter.has_address());
             }
         }
     }

@@ -141,11 +141,11 @@ pub(super) fn etcd_data(folder: &Path) -> PathBuf {
     folder.join("etcd")
 }
 
-fn etcd_url(folder: &Path) -> String {
+pub(super) fn etcd_url(folder: &Path) -> String {
     format!("unix://{}", folder.join("etcd.sock").display())
 }
 
-fn api_server_spec(
+pub(super) fn api_server_spec(
     assets: &Path,
     folder: &Path,
     files: &Files,

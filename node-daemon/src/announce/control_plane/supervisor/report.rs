@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use mooring_common::control_plane::ControlPlaneFile;
 
-use crate::announce::control_plane::desired::{is_other_fit, names, voters};
+use crate::announce::control_plane::desired::{is_other_ready, names, voters};
 use crate::protocol::members::{FileState, Remembered, Rule, compare};
 use crate::protocol::{NodeId, VoterSet};
 use crate::responder::{Member, Report};
@@ -16,7 +16,7 @@ pub(super) struct Reporter {
     /// What was said of the file last.
     file: Option<(FileState, u64)>,
     /// Whether it was said that no API server is ready.
-    nobody_fit: bool,
+    none_ready: bool,
     /// The addresses that this node has.
     speaks: BTreeSet<IpAddr>,
     fault: Option<String>,
@@ -28,7 +28,7 @@ impl Reporter {
         Self {
             me: NodeId::of(node),
             file: None,
-            nobody_fit: false,
+            none_ready: false,
             speaks: BTreeSet::new(),
             fault: None,
             disk_fault: None,
@@ -40,23 +40,28 @@ impl Reporter {
         &mut self,
         file: &ControlPlaneFile,
         remembered: &Remembered,
-        is_fit: bool,
+        is_ready: bool,
         members: &[Member],
     ) {
         let state = compare(remembered, &voters(file));
         if self.file.replace((state, file.revision)) != Some((state, file.revision)) {
             report_file(state, file, remembered);
         }
-        let nobody_fit = !is_fit && !self.speaks.is_empty() && !is_other_fit(members, self.me);
-        if nobody_fit && !self.nobody_fit {
+        let none_ready = !is_ready && self.has_address() && !is_other_ready(members, self.me);
+        if none_ready && !self.none_ready {
             tracing::warn!(
                 "no API server of the control plane is ready, for example since etcd has lost its quorum: the \
                  address stays on this node"
             );
-        } else if self.nobody_fit && !nobody_fit {
+        } else if self.none_ready && !none_ready {
             tracing::info!("an API server of the control plane is ready again");
         }
-        self.nobody_fit = nobody_fit;
+        self.none_ready = none_ready;
+    }
+
+    /// Whether this node has an address of the control plane.
+    pub(super) fn has_address(&self) -> bool {
+        !self.speaks.is_empty()
     }
 
     /// Who votes has changed.

@@ -1,0 +1,78 @@
+//! Plays an API server for who asks whether it is ready, and for who sends datagrams to its address.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use mooring_common::serving::{self, Certificate, ConnectionLimits};
+use socket2::{Domain, Socket, Type};
+use tokio::net::TcpListener;
+
+/// More than ask at once.
+const CONNECTIONS: ConnectionLimits = ConnectionLimits {
+    remote: 8,
+    loopback: 32,
+};
+
+/// What it does.
+#[derive(Clone, Debug)]
+pub struct StandIn {
+    /// Where `/readyz` is answered, by HTTPS at 127.0.0.1.
+    pub port: u16,
+    /// Where datagrams are sent back, whether the host has these addresses now or not.
+    pub echo: Vec<SocketAddr>,
+    /// While there is such a file it is not ready, as without etcd.
+    pub unready_while: PathBuf,
+}
+
+impl StandIn {
+    /// Serves until it fails.
+    ///
+    /// # Errors
+    /// If it cannot listen.
+    pub async fn serve(self) -> Result<()> {
+        for address in self.echo {
+            let socket = bind(address).with_context(|| format!("listening at {address}"))?;
+            std::thread::spawn(move || send_back(&socket));
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
+        let name = "kube-apiserver";
+        let certificate = Certificate::new(None, name, serving::Metrics::default())?;
+        let unready_while = Arc::new(self.unready_while);
+        let readyz = get(async move || {
+            if unready_while.exists() {
+                (StatusCode::INTERNAL_SERVER_ERROR, "[-]etcd failed")
+            } else {
+                (StatusCode::OK, "ok")
+            }
+        });
+        let router = Router::new().route("/readyz", readyz);
+        serving::serve(listener, &certificate, CONNECTIONS, router).await;
+        Ok(())
+    }
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
+    if address.is_ipv4() {
+        socket.set_freebind_v4(true)?;
+    } else {
+        socket.set_freebind_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+fn send_back(socket: &UdpSocket) {
+    let mut buffer = [0; 64];
+    loop {
+        if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            // Whether it arrives is the client's to say.
+            let _ = socket.send_to(&buffer[..length], from);
+        }
+    }
+}
