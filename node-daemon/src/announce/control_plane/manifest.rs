@@ -33,7 +33,7 @@ const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'sta
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag("print", Text, "pod", "What to print: pod, for the kubelet's folder of static Pods; or file, for /etc/mooring/control-plane.yaml."),
+    flag("print", Text, "pod", "What to print: pod, for the kubelet's folder of static Pods; or file, for /etc/mooring/control-plane.yaml, by which the Pod goes."),
     flag("address", List, "", "The address of the control plane; of each family at most one."),
     flag("interface", Text, "", "The interface that the address is announced on."),
     flag("member", List, "", "The control-plane nodes, each as name=address, like cp1=192.0.2.11."),
@@ -107,6 +107,7 @@ impl ManifestFlags {
         for text in reader.list("member") {
             members.extend(member(&mut reader, "member", &text));
         }
+        let has_members = !members.is_empty();
         let witness = reader
             .text("witness")
             .and_then(|text| member(&mut reader, "witness", &text));
@@ -120,9 +121,11 @@ impl ManifestFlags {
             gateways: reader.list("gateway"),
             key_file: reader.text("key-file").unwrap_or_default(),
         });
-        // The file's own parser knows what is wrong with it, and says it in the file's words.
+        // The Pod goes by the file on its node, and needs nothing of it here. The file's own parser knows what is wrong
+        // with it, and says it in the file's words.
         let parsed: Option<ControlPlaneFile> = match parse(&file) {
             Ok(parsed) => Some(parsed),
+            Err(_) if print == Print::Pod && !has_members => None,
             Err(invalid) => {
                 for fault in invalid.faults {
                     reader.other_fault(fault.to_string());
@@ -244,7 +247,7 @@ spec:
       securityContext:
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true
-        capabilities: {drop: [ALL], add: [NET_ADMIN, NET_RAW]}
+        capabilities: {drop: [ALL], add: [NET_ADMIN, NET_RAW, SYS_NICE]}
         seccompProfile: {type: RuntimeDefault}
       volumeMounts:
         - {name: etc, mountPath: /etc/mooring, readOnly: true}
@@ -293,9 +296,17 @@ mod tests {
     }
 
     #[test]
-    fn pod_has_image_and_two_capabilities() {
+    fn pod_needs_no_members_and_the_file_does() {
+        let line = "--address=192.0.2.100 --interface=eth0";
+        assert_eq!(read(line).unwrap().print, Print::Pod);
+        assert!(read(&format!("{line} --print=file")).is_err());
+        assert!(read(&format!("{line} --member=cp1=here")).is_err());
+    }
+
+    #[test]
+    fn pod_has_image_and_three_capabilities() {
         let pod = pod("registry.example/mooring-node:1.2.3");
         assert!(pod.contains("image: \"registry.example/mooring-node:1.2.3\""));
-        assert!(pod.contains("drop: [ALL], add: [NET_ADMIN, NET_RAW]"));
+        assert!(pod.contains("drop: [ALL], add: [NET_ADMIN, NET_RAW, SYS_NICE]"));
     }
 }

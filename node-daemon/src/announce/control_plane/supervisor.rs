@@ -270,6 +270,7 @@ impl Work {
         if self.responder.as_ref().is_some_and(Responder::has_died) {
             tracing::error!("the thread of the segment has died, starting another");
             self.responder = None;
+            self.reporter.lost_all();
         }
         let links = Arc::clone(&self.with.links.borrow_and_update());
         if links.is_empty() {
@@ -310,7 +311,7 @@ impl Work {
             return;
         }
         self.has_swept = true;
-        if !self.is_ready() {
+        if !self.is_ready() && !self.reporter.has_address() {
             kernel_address::sweep(|interface| interface == LOOPBACK).await;
         }
     }

@@ -5,10 +5,12 @@ mod api_servers;
 
 use std::time::Duration;
 
+use mooring_node::wire::netlink::PROTOCOL;
 use mooring_test_netlab::control_plane_nodes::{ControlPlaneNodes, Members, Part};
 use mooring_test_netlab::failover::{Seen, millis};
 use mooring_test_netlab::netlab::in_netlab;
 use mooring_test_support::figures::figure;
+use mooring_test_support::program::Program;
 use mooring_test_support::wait::eventually;
 
 const MS: Duration = Duration::from_millis(1);
@@ -262,3 +264,45 @@ fn an_update_of_the_static_pod_moves_nothing() {
         assert_eq!(seen.speakers.last(), Some(&speaker), "{seen}");
     });
 }
+
+#[test]
+fn a_daemon_of_the_daemonset_that_starts_and_ends_beside_it_is_not_noticed() {
+    in_netlab(async || {
+        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
+        let members = Members::new(1, &THREE);
+        nodes.start(&members).await.unwrap();
+        let mut watch = nodes.watch().await.unwrap();
+        let speaker = nodes.name_of(watch.speaker().unwrap());
+        watch.begin();
+        // As a daemon that died has left it: whoever starts removes it.
+        let host = &nodes.node(&speaker).host;
+        let left = format!("address add 10.77.0.250/32 dev eth0 proto {PROTOCOL}");
+        host.ip(&left).unwrap();
+        let kubeconfig = nodes.lab.folder().join("kubeconfig");
+        std::fs::write(&kubeconfig, KUBECONFIG).unwrap();
+        let flags = [
+            format!("--node-name={speaker}"),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--state-dir={}", nodes.lab.folder().join("daemon").display()),
+        ];
+        let daemon = host.start_program(Program::Node, flags).unwrap();
+        eventually("the daemon has removed what was left", SOON, async || {
+            let addresses = host.ip("address show dev eth0");
+            addresses.is_ok_and(|addresses| !addresses.contains("10.77.0.250"))
+        })
+        .await;
+        watch.is_well(400 * MS, SOON).await.unwrap();
+        daemon.terminate().unwrap();
+        daemon.wait_for_exit(SOON).await;
+        watch.is_well(400 * MS, SOON).await.unwrap();
+        let seen = watch.end(&nodes);
+        assert_eq!(seen.speakers, [speaker.as_str()], "{seen}");
+        assert!(seen.two.is_zero(), "{seen}");
+        assert!(!seen.counts() || seen.outage.is_zero(), "{seen}");
+    });
+}
+
+/// The API server of the node itself, which answers nothing but `/readyz`.
+const KUBECONFIG: &str = "{apiVersion: v1, kind: Config, current-context: own, \
+    clusters: [{name: own, cluster: {server: \"https://127.0.0.1:6443\", insecure-skip-tls-verify: true}}], \
+    contexts: [{name: own, context: {cluster: own, user: nobody}}], users: [{name: nobody, user: {}}]}";

@@ -64,6 +64,11 @@ impl Reporter {
         !self.speaks.is_empty()
     }
 
+    /// What announced the addresses is gone.
+    pub(super) fn lost_all(&mut self) {
+        self.speaks.clear();
+    }
+
     /// Who votes has changed.
     pub(super) fn went_on(&mut self, file: &ControlPlaneFile, rule: Rule, next: &Remembered) {
         self.disk_fault = None;
