@@ -37,7 +37,7 @@ pub use assets::{assets, program};
 pub use audit::{AuditLog, Record};
 pub use certificates::Identity;
 pub use clients::client_from;
-pub use launch::free_port;
+pub use launch::{choose_tls_provider, free_port};
 pub use options::Options;
 pub use stacked::{StackedNode, StackedNodes};
 

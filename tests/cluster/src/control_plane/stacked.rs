@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use super::certificates::{Authority, Files};
 use super::clients::{self, Credentials};
-use super::launch::{api_server_spec, etcd_data, etcd_url};
+use super::launch::{api_server_spec, choose_tls_provider, etcd_data, etcd_url};
 use super::{Options, assets};
 use mooring_test_support::process::Spec;
 use mooring_test_support::scratch::Scratch;
@@ -43,8 +43,7 @@ impl StackedNodes {
     /// If a file cannot be written.
     pub async fn new(address: IpAddr, members: &[(&str, IpAddr)]) -> Result<Self> {
         tokio::task::spawn_blocking(assets::assets).await??;
-        // kube picks the one provider that is compiled in, but only if the choice is not open.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        choose_tls_provider();
         let scratch = Scratch::new("stacked")?;
         let authority = Authority::new()?;
         let mut addresses = vec![address, Ipv4Addr::LOCALHOST.into(), [10, 96, 0, 1].into()];

@@ -33,7 +33,7 @@ pub struct State {
     pub revision: u64,
     /// It hears a majority of them.
     pub quorum: bool,
-    /// How many others it hears on the segment.
+    /// How many others it hears on the node network: a witness is on no segment.
     pub peers: usize,
     /// How many addresses it has.
     pub addresses: usize,
@@ -210,28 +210,22 @@ impl ControlPlaneNode {
     /// If it does not answer.
     pub async fn state(&self) -> Result<State> {
         let answer = self.host.get("http://127.0.0.1:10272/metrics").await?;
-        let lines: Vec<&str> = answer.body.lines().collect();
-        let sum = |name: &str, label: &str| {
-            let lines = lines.iter().filter(|line| {
+        let sum = |name: &str, labels: &[&str]| {
+            let lines = answer.body.lines().filter(|line| {
                 let rest = line.strip_prefix(name);
-                rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
+                rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+                    && labels.iter().all(|label| line.contains(label))
             });
             let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
             values.sum::<usize>()
         };
+        let heard = ["path=\"node_network\"", "state=\"heard\""];
         Ok(State {
-            ready: sum("mooring_control_plane_ready", "") == 1,
-            revision: u64::try_from(sum("mooring_control_plane_revision", ""))?,
-            quorum: sum("mooring_l2_quorum", "") == 1,
-            peers: lines
-                .iter()
-                .filter(|line| line.starts_with("mooring_l2_peers{"))
-                .filter(|line| {
-                    line.contains("path=\"segment\"") && line.contains("state=\"heard\"")
-                })
-                .filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok())
-                .sum(),
-            addresses: sum("mooring_l2_owner", ""),
+            ready: sum("mooring_control_plane_ready", &[]) == 1,
+            revision: u64::try_from(sum("mooring_control_plane_revision", &[]))?,
+            quorum: sum("mooring_l2_quorum", &[]) == 1,
+            peers: sum("mooring_l2_peers", &heard),
+            addresses: sum("mooring_l2_owner", &[]),
         })
     }
 

@@ -2,13 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use mooring_common::serving::{self, Certificate, ConnectionLimits};
+use mooring_test_cluster::control_plane::choose_tls_provider;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
@@ -40,15 +40,16 @@ impl StandIn {
             std::thread::spawn(move || send_back(&socket));
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
+        choose_tls_provider();
         let name = "kube-apiserver";
         let certificate = Certificate::new(None, name, serving::Metrics::default())?;
-        let unready_while = Arc::new(self.unready_while);
-        let readyz = get(async move || {
-            if unready_while.exists() {
-                (StatusCode::INTERNAL_SERVER_ERROR, "[-]etcd failed")
-            } else {
+        let readyz = get(move || {
+            let is_ready = !self.unready_while.exists();
+            std::future::ready(if is_ready {
                 (StatusCode::OK, "ok")
-            }
+            } else {
+                (StatusCode::INTERNAL_SERVER_ERROR, "[-]etcd failed")
+            })
         });
         let router = Router::new().route("/readyz", readyz);
         serving::serve(listener, &certificate, CONNECTIONS, router).await;

@@ -283,7 +283,10 @@ fn a_daemon_of_the_daemonset_that_starts_and_ends_beside_it_is_not_noticed() {
         let flags = [
             format!("--node-name={speaker}"),
             format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--state-dir={}", nodes.lab.folder().join("daemon").display()),
+            format!(
+                "--state-dir={}",
+                nodes.lab.folder().join("daemon").display()
+            ),
         ];
         let daemon = host.start_program(Program::Node, flags).unwrap();
         eventually("the daemon has removed what was left", SOON, async || {
