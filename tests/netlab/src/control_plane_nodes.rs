@@ -236,6 +236,7 @@ impl ControlPlaneNodes {
                     revision: members.revision,
                     quorum: true,
                     peers: voters.len() - 1,
+                    announced: state.addresses,
                     addresses: state.addresses,
                 };
                 ensure!(state == wanted, "{name} is {state:?}");
@@ -260,6 +261,7 @@ impl ControlPlaneNodes {
 
     /// Lets something befall whoever has the address, until it has been measured so many times by a rig that kept
     /// time, and restores everything each time. That never two answer is asserted each time.
+    /// Another node has the address afterwards.
     ///
     /// # Errors
     /// If the fault cannot be made, or not all is well in time, or the machine is too busy.
@@ -282,6 +284,10 @@ impl ControlPlaneNodes {
             let seen = watch.end(self);
             println!("{seen}");
             seen.assert_safe();
+            ensure!(
+                seen.speakers.last().is_some_and(|last| *last != speaker),
+                "{speaker} still has the address: {seen}"
+            );
             self.restore(members).await?;
             if seen.counts() {
                 all.push(seen);

@@ -120,6 +120,8 @@ const fn is_to_leave(here: Here<'_>) -> bool {
         Readiness::Ready => false,
         Readiness::NotReady => here.is_other_ready,
         Readiness::Absent => here.is_other_ready || !here.has_address,
+        // Whoever goes on for the process before it has not asked yet.
+        Readiness::Unknown => !here.has_address,
     }
 }
 
@@ -258,6 +260,14 @@ mod tests {
         ] {
             let desired = beside("cp1", readiness, has_address, false);
             assert_eq!(desired.draining, drains, "{readiness:?} {has_address}");
+        }
+    }
+
+    #[test]
+    fn who_has_not_asked_yet_takes_nothing_and_keeps_what_it_was_left() {
+        for is_other_ready in [false, true] {
+            assert!(beside("cp1", Readiness::Unknown, false, is_other_ready).draining);
+            assert!(!beside("cp1", Readiness::Unknown, true, is_other_ready).draining);
         }
     }
 

@@ -35,9 +35,11 @@ pub enum Readiness {
     Ready,
     /// It runs, and is not ready. Where none is, it is as good as any: the address is better with it than with nobody.
     NotReady,
-    /// It does not run, as far as is known.
-    #[default]
+    /// It does not run.
     Absent,
+    /// It was not asked often enough to say.
+    #[default]
+    Unknown,
 }
 
 impl Outcome {
@@ -82,7 +84,8 @@ impl Fitness {
         let before = self.readiness;
         match (before, found) {
             (Readiness::Ready, Readiness::Ready) => {}
-            (Readiness::Ready, _) if self.in_row < FAILURES => {}
+            (Readiness::Ready | Readiness::Unknown, Readiness::NotReady | Readiness::Absent)
+                if self.in_row < FAILURES => {}
             (Readiness::Ready, _) => self.lose(found, now),
             (_, Readiness::Ready) if self.in_row < self.needed(has_address) => {}
             (_, Readiness::Ready) => {
@@ -144,11 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn is_absent_before_it_was_asked() {
+    fn nothing_is_known_before_it_was_asked() {
         let mut probed = Probed::new();
-        assert_eq!(probed.fitness.readiness(), Readiness::Absent);
         assert!(!probed.note(&Outcome::Ready, FIRST_SUCCESSES - 1));
+        assert_eq!(probed.fitness.readiness(), Readiness::Unknown);
         assert!(probed.note(&Outcome::Ready, 1));
+        let mut probed = Probed::new();
+        probed.note(&Outcome::Hung, FAILURES - 1);
+        assert_eq!(probed.fitness.readiness(), Readiness::Unknown);
+        probed.note(&Outcome::Hung, 1);
+        assert_eq!(probed.fitness.readiness(), Readiness::NotReady);
     }
 
     #[test]

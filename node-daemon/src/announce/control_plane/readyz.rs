@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesOrdered;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
@@ -17,8 +19,10 @@ use super::fitness::{Fitness, Outcome, Readiness};
 
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long an answer may take. With two failures in a row a hung API server is noticed within 0.5 s.
+/// How long an answer may take. With two failures in a row a hung API server is noticed within 0.4 s.
 const LIMIT: Duration = Duration::from_millis(200);
+/// An API server that starts permits nobody anything before it knows its own roles.
+const FORBIDDEN_FOR: Duration = Duration::from_secs(15);
 /// The longest answer that is read. One that is ready says `ok`.
 const LONGEST: usize = 64 * 1024;
 
@@ -29,25 +33,37 @@ pub async fn follow(
     has_address: watch::Receiver<bool>,
 ) {
     let mut fitness = Fitness::default();
-    let mut told: Option<Outcome> = None;
+    let mut forbidden_since: Option<Instant> = None;
+    let mut is_told = false;
     let mut period = interval(PERIOD);
-    // After a probe that took longer the next one begins at once.
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Each begins in time, whether or not the one before it is answered, and counts in its turn.
+    let mut probes = FuturesOrdered::new();
     loop {
-        period.tick().await;
-        let outcome = ask(&client).await;
+        let outcome = tokio::select! {
+            _ = period.tick() => {
+                probes.push_back(ask(&client));
+                continue;
+            }
+            Some(outcome) = probes.next() => outcome,
+        };
         let changed = fitness.note(&outcome, *has_address.borrow(), Instant::now().into_std());
         if changed {
             let before = readiness.send_replace(fitness.readiness());
             report(before, fitness.readiness(), &outcome);
         }
-        if outcome == Outcome::Forbidden && told != Some(Outcome::Forbidden) {
+        if outcome != Outcome::Forbidden {
+            (forbidden_since, is_told) = (None, false);
+            continue;
+        }
+        let since = *forbidden_since.get_or_insert_with(Instant::now);
+        if !is_told && since.elapsed() >= FORBIDDEN_FOR {
+            is_told = true;
             tracing::warn!(
                 "the API server permits nobody unknown to read /readyz, so that it counts as not ready; name a \
                  client certificate in probe.clientCertificate and probe.clientKey of the control plane file"
             );
         }
-        told = Some(outcome);
     }
 }
 

@@ -108,7 +108,7 @@ impl Supervisor {
         let keep_socket = upgrade_socket.clone().keep(&segment);
         let work = Work {
             me: NodeId::of(&self.node_name),
-            reporter: Reporter::new(&self.node_name),
+            reporter: Reporter::new(&self.node_name, self.responder_metrics.clone()),
             started: Instant::now(),
             segment: segment.clone(),
             interface,
@@ -120,6 +120,7 @@ impl Supervisor {
             responder: None,
             has_ended: false,
             has_swept: inherited.is_some(),
+            is_heir: inherited.is_some(),
             is_left: false,
             prepared_interface: None,
             with: self,
@@ -149,6 +150,8 @@ struct Work {
     has_ended: bool,
     /// What the process before this one has left on `lo` was removed, or is not to be.
     has_swept: bool,
+    /// The process before this one has left its state, and what of it is spoken for is not reported yet.
+    is_heir: bool,
     /// What is on `lo` is left there.
     is_left: bool,
     /// The interface whose `arp_ignore` is set.
@@ -277,11 +280,13 @@ impl Work {
             // Every node has interfaces; which, the kernel has not said yet.
             return;
         }
+        let readiness = *self.with.readiness.borrow_and_update();
+        self.is_heir &= readiness == Readiness::Unknown;
         let here = Here {
             node: &self.with.node_name,
             links: &links,
-            readiness: *self.with.readiness.borrow_and_update(),
-            has_address: self.reporter.has_address(),
+            readiness,
+            has_address: self.reporter.has_address() || self.is_heir,
             is_other_ready: is_other_ready(&self.members, self.me),
             is_ending,
         };

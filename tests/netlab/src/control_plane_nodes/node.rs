@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub enum Part {
     Announcer,
 }
 
-/// What a node says of itself.
+/// How it is with a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Its API server is ready.
@@ -35,7 +35,9 @@ pub struct State {
     pub quorum: bool,
     /// How many others it hears on the node network: a witness is on no segment.
     pub peers: usize,
-    /// How many addresses it has.
+    /// How many of the addresses it announces.
+    pub announced: usize,
+    /// How many of the addresses its kernel takes packets for.
     pub addresses: usize,
 }
 
@@ -204,7 +206,7 @@ impl ControlPlaneNode {
         Ok(())
     }
 
-    /// What it says of itself.
+    /// How it is.
     ///
     /// # Errors
     /// If it does not answer.
@@ -219,13 +221,17 @@ impl ControlPlaneNode {
             let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
             values.sum::<usize>()
         };
+        let on_loopback = self.host.ip("-oneline address show dev lo")?;
+        let has = |address: &&IpAddr| on_loopback.contains(&format!(" {address}/"));
+        let addresses = ADDRESSES.iter().filter(has).count();
         let heard = ["path=\"node_network\"", "state=\"heard\""];
         Ok(State {
             ready: sum("mooring_control_plane_ready", &[]) == 1,
             revision: u64::try_from(sum("mooring_control_plane_revision", &[]))?,
             quorum: sum("mooring_l2_quorum", &[]) == 1,
             peers: sum("mooring_l2_peers", &heard),
-            addresses: sum("mooring_l2_owner", &[]),
+            addresses,
+            announced: sum("mooring_l2_owner", &[]),
         })
     }
 

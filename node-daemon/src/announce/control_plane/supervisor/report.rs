@@ -8,11 +8,13 @@ use mooring_common::control_plane::ControlPlaneFile;
 use crate::announce::control_plane::desired::{is_other_ready, names, voters};
 use crate::protocol::members::{FileState, Remembered, Rule, compare};
 use crate::protocol::{NodeId, VoterSet};
+use crate::responder::metrics::{AddressLabels, Metrics};
 use crate::responder::{Member, Report};
 
 /// Says what happens.
 pub(super) struct Reporter {
     me: NodeId,
+    metrics: Metrics,
     /// What was said of the file last.
     file: Option<(FileState, u64)>,
     /// Whether it was said that no API server is ready.
@@ -24,9 +26,10 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(node: &str) -> Self {
+    pub(super) fn new(node: &str, metrics: Metrics) -> Self {
         Self {
             me: NodeId::of(node),
+            metrics,
             file: None,
             none_ready: false,
             speaks: BTreeSet::new(),
@@ -67,6 +70,7 @@ impl Reporter {
     /// What announced the addresses is gone.
     pub(super) fn lost_all(&mut self) {
         self.speaks.clear();
+        self.metrics.owner.clear();
     }
 
     /// Who votes has changed.
@@ -111,11 +115,15 @@ impl Reporter {
                 dark_for,
             } => {
                 self.speaks.insert(address);
+                let labels = AddressLabels::new(&file.segment(), address);
+                self.metrics.owner.get_or_create(&labels).set(1);
                 let former = former.map(|node| name(file, node));
                 tracing::info!(%address, ?cause, former, ?dark_for, "this node has the address");
             }
             Report::Stopped { address, cause } => {
                 self.speaks.remove(&address);
+                let labels = AddressLabels::new(&file.segment(), address);
+                self.metrics.owner.remove(&labels);
                 tracing::info!(%address, ?cause, "this node has the address no more");
             }
             Report::Conflict { address, mac } => conflict(address, &mac.to_string()),
