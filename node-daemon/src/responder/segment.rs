@@ -39,6 +39,8 @@ const AT_ONCE: usize = 256;
 const MOVES: Duration = Duration::from_millis(100);
 /// How often to look who is there.
 const LOOK: Duration = Duration::from_millis(200);
+/// And where voters come from files: they are few, and what they say of their API servers counts at once.
+const LOOK_AT_FEW: Duration = Duration::from_millis(50);
 
 /// What makes a segment.
 #[derive(Clone, Copy)]
@@ -206,7 +208,8 @@ impl Segment {
         self.machine.tick(now);
         self.settle(shared, now);
         if now >= self.next_look {
-            self.next_look = now + LOOK;
+            let is_of_few = self.desired.view.voters_from_file;
+            self.next_look = now + if is_of_few { LOOK_AT_FEW } else { LOOK };
             self.look(shared, now);
         }
     }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{failure_of, start_metrics};
-use crate::announce::control_plane::fitness::Readiness;
+use crate::announce::control_plane::fitness::{Readiness, Urgency};
 use crate::announce::control_plane::flags::{Flags, TABLE};
 use crate::announce::control_plane::memory::Memory;
 use crate::announce::control_plane::supervisor::Supervisor;
@@ -54,8 +54,8 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         );
     }
     let (readiness_sender, readiness) = watch::channel(Readiness::default());
-    let (has_address, is_holder) = watch::channel(false);
-    let probe = follow_readyz(&read, role, readiness_sender, is_holder)?;
+    let (urgency_sender, urgency) = watch::channel(Urgency::default());
+    let probe = follow_readyz(&read, role, readiness_sender, urgency)?;
     let (file_sender, file) = watch::channel(Arc::new(read));
     let (links_sender, links) = watch::channel(Arc::default());
     let mut registry = Registry::default();
@@ -67,7 +67,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         remembered,
         links,
         readiness,
-        has_address,
+        urgency: urgency_sender,
         secrets: Arc::clone(&secrets),
         proc_sys_net: flags.proc_sys_net,
         metrics: Metrics::register(&mut registry),
@@ -92,7 +92,7 @@ fn follow_readyz(
     file: &ControlPlaneFile,
     role: Role,
     readiness: watch::Sender<Readiness>,
-    has_address: watch::Receiver<bool>,
+    urgency: watch::Receiver<Urgency>,
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let certificate = file.probe.client.as_ref();
     let certificate =
@@ -104,7 +104,7 @@ fn follow_readyz(
         if role == Role::Witness {
             readiness.closed().await;
         } else {
-            readyz::follow(client, readiness, has_address).await;
+            readyz::follow(client, readiness, urgency).await;
         }
     })
 }

@@ -117,7 +117,7 @@ pub fn heard(members: &[responder::Member]) -> Vec<Heard> {
 /// Whether the address is to go to another node, if one can take it.
 const fn is_to_leave(here: Here<'_>) -> bool {
     match here.readiness {
-        Readiness::Ready => false,
+        Readiness::Ready | Readiness::Doubtful => false,
         Readiness::NotReady => here.is_other_ready,
         Readiness::Absent => here.is_other_ready || !here.has_address,
         // Whoever goes on for the process before it has not asked yet.
@@ -243,6 +243,8 @@ mod tests {
 
     #[test]
     fn without_ready_api_server_it_is_drained_while_another_has_one() {
+        let doubtful = on("cp1", Readiness::Doubtful);
+        assert!(!doubtful.draining && doubtful.weight != Weight::USUAL);
         for readiness in [Readiness::NotReady, Readiness::Absent] {
             let desired = on("cp1", readiness);
             assert!(desired.draining && desired.service_proxy_works);

@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// So many failures in a row, and it is not ready any more.
-const FAILURES: u32 = 2;
-/// So many successes in a row, and it is ready for the first time.
-const FIRST_SUCCESSES: u32 = 3;
+/// So many failures in a row, and it is not ready any more. By the first of them the others know that they should not
+/// count on it: where all fail at once, nobody gives the address to one that is about to find out.
+const FAILURES: u32 = 3;
+/// So many if nothing listens: that happens to one alone.
+const REFUSALS: u32 = 2;
+/// So many successes in a row, and it is ready for the first time, or while no other is.
+const FEW_SUCCESSES: u32 = 3;
 /// And so many to be ready again; for each relapse twice as many.
 const SUCCESSES: u32 = 10;
 /// A failure so soon after it was ready again is a relapse.
@@ -33,6 +36,8 @@ pub enum Outcome {
 pub enum Readiness {
     /// It serves.
     Ready,
+    /// It was ready, and has not answered so lately.
+    Doubtful,
     /// It runs, and is not ready. Where none is, it is as good as any: the address is better with it than with nobody.
     NotReady,
     /// It does not run.
@@ -40,6 +45,26 @@ pub enum Readiness {
     /// It was not asked often enough to say.
     #[default]
     Unknown,
+}
+
+impl Readiness {
+    /// Whether this node counts on it.
+    #[must_use]
+    pub const fn is_ready(self) -> bool {
+        matches!(self, Self::Ready | Self::Doubtful)
+    }
+}
+
+/// How soon it should be ready again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Urgency {
+    /// Another API server is ready: it need not be soon.
+    #[default]
+    None,
+    /// No other is.
+    NoneReady,
+    /// This node has the address, since no other was ready: nothing moves by it.
+    HasAddress,
 }
 
 impl Outcome {
@@ -71,8 +96,8 @@ impl Fitness {
         self.readiness
     }
 
-    /// Takes in what a probe has found, and whether this node has the address. Whether something has changed.
-    pub fn note(&mut self, outcome: &Outcome, has_address: bool, now: Instant) -> bool {
+    /// Takes in what a probe has found. Whether something has changed.
+    pub fn note(&mut self, outcome: &Outcome, urgency: Urgency, now: Instant) -> bool {
         let found = outcome.readiness();
         let success = found == Readiness::Ready;
         if success == self.last_was_success {
@@ -82,18 +107,22 @@ impl Fitness {
         }
         self.last_was_success = success;
         let before = self.readiness;
-        match (before, found) {
-            (Readiness::Ready, Readiness::Ready) => {}
-            (Readiness::Ready | Readiness::Unknown, Readiness::NotReady | Readiness::Absent)
-                if self.in_row < FAILURES => {}
-            (Readiness::Ready, _) => self.lose(found, now),
-            (_, Readiness::Ready) if self.in_row < self.needed(has_address) => {}
-            (_, Readiness::Ready) => {
-                self.readiness = Readiness::Ready;
+        let is_over = match found {
+            Readiness::Absent => self.in_row >= REFUSALS,
+            _ => self.in_row >= FAILURES,
+        };
+        if success && (before.is_ready() || self.in_row >= self.needed(urgency)) {
+            if !before.is_ready() {
                 self.has_been_ready = true;
                 self.ready_since = Some(now);
             }
-            (_, found) => self.readiness = found,
+            self.readiness = Readiness::Ready;
+        } else if !success && before.is_ready() && !is_over {
+            self.readiness = Readiness::Doubtful;
+        } else if !success && before.is_ready() {
+            self.lose(found, now);
+        } else if !success && (is_over || before != Readiness::Unknown) {
+            self.readiness = found;
         }
         self.readiness != before
     }
@@ -106,13 +135,13 @@ impl Fitness {
         self.relapses = if lately { self.relapses + 1 } else { 0 };
     }
 
-    /// How many successes in a row it takes to be ready. Who has the address, since none was ready, need not wait:
-    /// nothing moves by it.
-    fn needed(&self, has_address: bool) -> u32 {
-        match (has_address, self.has_been_ready) {
-            (true, _) => 1,
-            (false, false) => FIRST_SUCCESSES,
-            (false, true) => SUCCESSES << self.relapses.min(MOST_DOUBLINGS),
+    /// How many successes in a row it takes to be ready.
+    fn needed(&self, urgency: Urgency) -> u32 {
+        match urgency {
+            Urgency::HasAddress => 1,
+            Urgency::NoneReady => FEW_SUCCESSES,
+            Urgency::None if !self.has_been_ready => FEW_SUCCESSES,
+            Urgency::None => SUCCESSES << self.relapses.min(MOST_DOUBLINGS),
         }
     }
 }
@@ -121,9 +150,10 @@ impl Fitness {
 mod tests {
     use super::*;
 
+    #[derive(Clone)]
     struct Probed {
         fitness: Fitness,
-        has_address: bool,
+        urgency: Urgency,
         now: Instant,
     }
 
@@ -131,7 +161,7 @@ mod tests {
         fn new() -> Self {
             Self {
                 fitness: Fitness::default(),
-                has_address: false,
+                urgency: Urgency::None,
                 now: Instant::now(),
             }
         }
@@ -140,16 +170,16 @@ mod tests {
         fn note(&mut self, outcome: &Outcome, times: u32) -> bool {
             for _ in 0..times {
                 self.now += Duration::from_millis(100);
-                self.fitness.note(outcome, self.has_address, self.now);
+                self.fitness.note(outcome, self.urgency, self.now);
             }
-            self.fitness.readiness() == Readiness::Ready
+            self.fitness.readiness().is_ready()
         }
     }
 
     #[test]
     fn nothing_is_known_before_it_was_asked() {
         let mut probed = Probed::new();
-        assert!(!probed.note(&Outcome::Ready, FIRST_SUCCESSES - 1));
+        assert!(!probed.note(&Outcome::Ready, FEW_SUCCESSES - 1));
         assert_eq!(probed.fitness.readiness(), Readiness::Unknown);
         assert!(probed.note(&Outcome::Ready, 1));
         let mut probed = Probed::new();
@@ -162,11 +192,15 @@ mod tests {
     #[test]
     fn one_failure_is_none() {
         let mut probed = Probed::new();
-        probed.note(&Outcome::Ready, FIRST_SUCCESSES);
+        probed.note(&Outcome::Ready, FEW_SUCCESSES);
         for _ in 0..10 {
             assert!(probed.note(&Outcome::Hung, FAILURES - 1));
+            assert_eq!(probed.fitness.readiness(), Readiness::Doubtful);
             assert!(probed.note(&Outcome::Ready, 1));
+            assert_eq!(probed.fitness.readiness(), Readiness::Ready);
         }
+        let refused = Outcome::Unreachable("refused".to_owned());
+        assert!(!probed.clone().note(&refused, REFUSALS));
         assert!(!probed.note(&Outcome::Hung, FAILURES));
     }
 
@@ -182,7 +216,7 @@ mod tests {
             ),
         ] {
             let mut probed = Probed::new();
-            probed.note(&Outcome::Ready, FIRST_SUCCESSES);
+            probed.note(&Outcome::Ready, FEW_SUCCESSES);
             assert!(!probed.note(&outcome, FAILURES), "{outcome:?}");
             assert_eq!(probed.fitness.readiness(), readiness);
         }
@@ -191,7 +225,7 @@ mod tests {
     #[test]
     fn who_relapses_waits_longer_each_time() {
         let mut probed = Probed::new();
-        probed.note(&Outcome::Ready, FIRST_SUCCESSES);
+        probed.note(&Outcome::Ready, FEW_SUCCESSES);
         for relapse in 1..10_u32 {
             assert!(!probed.note(&Outcome::NotReady, FAILURES));
             let needed = SUCCESSES << relapse.min(MOST_DOUBLINGS);
@@ -206,11 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_address_does_not_wait() {
-        let mut probed = Probed::new();
-        probed.note(&Outcome::Ready, FIRST_SUCCESSES);
-        assert!(!probed.note(&Outcome::Hung, FAILURES));
-        probed.has_address = true;
-        assert!(probed.note(&Outcome::Ready, 1));
+    fn while_none_is_ready_it_is_soon() {
+        for (urgency, needed) in [
+            (Urgency::HasAddress, 1),
+            (Urgency::NoneReady, FEW_SUCCESSES),
+            (Urgency::None, SUCCESSES),
+        ] {
+            let mut probed = Probed::new();
+            probed.note(&Outcome::Ready, FEW_SUCCESSES);
+            probed.now += RELAPSE;
+            assert!(!probed.note(&Outcome::Hung, FAILURES));
+            probed.urgency = urgency;
+            assert!(!probed.note(&Outcome::Ready, needed - 1), "{urgency:?}");
+            assert!(probed.note(&Outcome::Ready, 1), "{urgency:?}");
+        }
     }
 }

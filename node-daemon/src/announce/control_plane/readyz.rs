@@ -15,22 +15,22 @@ use mooring_common::errors::with_causes;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::fitness::{Fitness, Outcome, Readiness};
+use super::fitness::{Fitness, Outcome, Readiness, Urgency};
 
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long an answer may take. With two failures in a row a hung API server is noticed within 0.4 s.
+/// How long an answer may take. With three failures in a row a hung API server is noticed within 0.5 s.
 const LIMIT: Duration = Duration::from_millis(200);
 /// An API server that starts permits nobody anything before it knows its own roles.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(15);
 /// The longest answer that is read. One that is ready says `ok`.
 const LONGEST: usize = 64 * 1024;
 
-/// Keeps `readiness` up to date, for as long as the future is polled. `has_address`: whether this node has the address.
+/// Keeps `readiness` up to date, for as long as the future is polled.
 pub async fn follow(
     client: Client,
     readiness: watch::Sender<Readiness>,
-    has_address: watch::Receiver<bool>,
+    urgency: watch::Receiver<Urgency>,
 ) {
     let mut fitness = Fitness::default();
     let mut forbidden_since: Option<Instant> = None;
@@ -47,7 +47,7 @@ pub async fn follow(
             }
             Some(outcome) = probes.next() => outcome,
         };
-        let changed = fitness.note(&outcome, *has_address.borrow(), Instant::now().into_std());
+        let changed = fitness.note(&outcome, *urgency.borrow(), Instant::now().into_std());
         if changed {
             let before = readiness.send_replace(fitness.readiness());
             report(before, fitness.readiness(), &outcome);
@@ -69,8 +69,11 @@ pub async fn follow(
 
 fn report(before: Readiness, now: Readiness, outcome: &Outcome) {
     match outcome {
-        _ if now == Readiness::Ready => tracing::info!("the API server of this node is ready"),
-        _ if before != Readiness::Ready => {
+        _ if now.is_ready() && before.is_ready() => {
+            tracing::debug!(readiness = ?now, ?outcome, "an answer of the API server of this node");
+        }
+        _ if now.is_ready() => tracing::info!("the API server of this node is ready"),
+        _ if !before.is_ready() => {
             tracing::debug!(readiness = ?now, ?outcome, "the API server of this node is still not ready");
         }
         Outcome::Unreachable(error) => tracing::warn!(

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use self::report::Reporter;
 use super::Metrics;
 use super::desired::{Here, desired, heard, is_other_ready, voters};
-use super::fitness::Readiness;
+use super::fitness::{Readiness, Urgency};
 use super::memory::Memory;
 use crate::announce::leaving::SHUTDOWN_GRACE;
 use crate::announce::upgrade::{Predecessor, Successor, UpgradeSocket};
@@ -60,8 +60,8 @@ pub struct Supervisor {
     pub links: watch::Receiver<Arc<Vec<Link>>>,
     /// What can be expected of the API server of this node.
     pub readiness: watch::Receiver<Readiness>,
-    /// Told whether this node has the address.
-    pub has_address: watch::Sender<bool>,
+    /// Told how soon it should be ready.
+    pub urgency: watch::Sender<Urgency>,
     /// The secrets that heartbeats are signed with.
     pub secrets: Arc<ArcSwap<KeyRing>>,
     /// Where the host's /proc/sys/net is.
@@ -173,6 +173,7 @@ impl Work {
             self.prepare_interface(&file);
             self.apply(&file, &mut inherited, ends_at.is_some());
             self.sweep().await;
+            self.with.urgency.send_replace(self.urgency());
             self.count();
             self.reporter
                 .look(&file, &self.with.remembered, self.is_ready(), &self.members);
@@ -348,7 +349,17 @@ impl Work {
     }
 
     fn is_ready(&self) -> bool {
-        *self.with.readiness.borrow() == Readiness::Ready
+        self.with.readiness.borrow().is_ready()
+    }
+
+    fn urgency(&self) -> Urgency {
+        if self.reporter.has_address() {
+            Urgency::HasAddress
+        } else if is_other_ready(&self.members, self.me) {
+            Urgency::None
+        } else {
+            Urgency::NoneReady
+        }
     }
 
     fn count(&self) {
@@ -373,9 +384,6 @@ impl Work {
             report => {
                 self.kernel.look();
                 self.reporter.happened(&self.with.file.borrow(), report);
-                self.with
-                    .has_address
-                    .send_replace(self.reporter.has_address());
             }
         }
     }
