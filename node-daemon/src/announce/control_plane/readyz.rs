@@ -1,7 +1,7 @@
 //! Asks the API server of this node whether it is ready, over loopback.
 //!
 //! The certificate of the API server is not verified: whoever can listen on loopback in its place is root here,
-//! and has the address anyway. `/readyz` includes the API server's etcd.
+//! and has the address anyway. `/readyz` includes the API server's etcd, by the check `etcd-readiness`.
 
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::fitness::{Fitness, Outcome, Readiness, Urgency};
 
+/// What is asked for. The check `etcd` would repeat an error for up to a second after etcd is well again; how long
+/// `etcd-readiness` does is up to the API server's `--etcd-readycheck-timeout`.
+const PATH: &str = "/readyz?exclude=etcd";
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_millis(100);
 /// How long an answer may take. With three failures in a row a hung API server is noticed within 0.5 s.
@@ -93,7 +96,7 @@ fn report(before: Readiness, now: Readiness, outcome: &Outcome) {
 
 /// Asks once.
 pub async fn ask(client: &Client) -> Outcome {
-    let Ok(request) = Request::get("/readyz").body(Body::empty()) else {
+    let Ok(request) = Request::get(PATH).body(Body::empty()) else {
         return Outcome::Unreachable("the request cannot be made".to_owned());
     };
     let answer = async {

@@ -87,7 +87,9 @@ impl StackedNodes {
         fs::create_dir_all(&folder)?;
         let options = Options::default()
             .bind(Ipv4Addr::UNSPECIFIED)
-            .api_server_flag(format!("--advertise-address={address}"));
+            .api_server_flag(format!("--advertise-address={address}"))
+            // As the how-to advises.
+            .api_server_flag("--etcd-readycheck-timeout=300ms");
         Ok(StackedNode {
             etcd: self.etcd(assets, &folder, name, *address),
             api_server: api_server_spec(assets, &folder, &self.files, &options, PORT)?,

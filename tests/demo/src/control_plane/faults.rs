@@ -110,7 +110,7 @@ async fn update(nodes: &mut ControlPlaneNodes, speaker: &str) -> Result<()> {
     let step = Step::new("the address is given back", 30, &[]);
     step.until(async || {
         let state = nodes.node(speaker).state().await?;
-        anyhow::ensure!(state.addresses == 2, "it has {} addresses", state.addresses);
+        anyhow::ensure!(state.announced == 2, "it announces {}", state.announced);
         Ok(())
     })
     .await

@@ -83,7 +83,7 @@ impl Reporter {
             Rule::Join => tracing::info!(revision, voters = served, "joining the others"),
             Rule::Follow => tracing::info!(revision, voters = served, "following the others"),
             Rule::Succeed => {
-                tracing::info!(revision, voters = served, "other nodes vote from now on")
+                tracing::info!(revision, voters = served, "other nodes vote from now on");
             }
             Rule::Accept => {
                 let accepted = next.accepted.as_ref();
