@@ -112,9 +112,6 @@ async fn befall(
             noticed,
         });
     }
-    if fault.outcome == Outcome::Restarts {
-        nodes.restore(members).await?;
-    }
     let step = Step::new("writes are done again", 60, &[]);
     step.until(async || {
         ensure!(writer.is_well(WELL), "not all writes are done");

@@ -91,15 +91,19 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         name: "all nodes restart at once",
         outcome: Outcome::Restarts,
-        strike: |nodes, _| {
-            Box::pin(async move {
-                NODES
-                    .into_iter()
-                    .try_for_each(|name| nodes.node_mut(name).crash())
-            })
-        },
+        strike: |nodes, _| Box::pin(async move { restart(nodes) }),
     },
 ];
+
+/// As after a power cut.
+fn restart(nodes: &mut ControlPlaneNodes) -> Result<()> {
+    for name in NODES {
+        nodes.node_mut(name).crash()?;
+    }
+    NODES
+        .into_iter()
+        .try_for_each(|name| nodes.node_mut(name).boot(true))
+}
 
 /// As the kubelet does: the old process ends before the new one starts.
 async fn update(nodes: &mut ControlPlaneNodes, speaker: &str) -> Result<()> {
