@@ -22,8 +22,8 @@ use super::fitness::{Fitness, Outcome, Readiness, Urgency};
 const PATH: &str = "/readyz?exclude=etcd";
 /// How often it is asked.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long an answer may take. With three failures in a row a hung API server is noticed within 0.5 s.
-const LIMIT: Duration = Duration::from_millis(200);
+/// How long an answer may take. With three failures in a row a hung API server is noticed within 0.45 s.
+const LIMIT: Duration = Duration::from_millis(150);
 /// An API server that starts permits nobody anything before it knows its own roles.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(15);
 /// The longest answer that is read. One that is ready says `ok`.
