@@ -316,7 +316,7 @@ fn no_schedule_makes_two_majorities() {
                     // Somebody writes a next file, from what some node serves, and perhaps another than others do.
                     let nodes: Vec<u64> = hosts.hosts.keys().copied().collect();
                     let base = hosts
-                        .served(nodes[below(nodes.len() as u64) as usize])
+                        .served(nodes[usize::try_from(below(nodes.len() as u64)).unwrap()])
                         .clone();
                     let mut voters = base.voters.clone();
                     let name = NodeId(1 + below(7));
@@ -351,7 +351,7 @@ fn no_schedule_makes_two_majorities() {
                 }
                 _ => {
                     let nodes: Vec<u64> = hosts.hosts.keys().copied().collect();
-                    hosts.turn(nodes[below(nodes.len() as u64) as usize]);
+                    hosts.turn(nodes[usize::try_from(below(nodes.len() as u64)).unwrap()]);
                 }
             }
             hosts.check();
