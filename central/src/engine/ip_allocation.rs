@@ -11,6 +11,7 @@ mod allocate;
 mod given;
 mod layout;
 mod metrics;
+pub mod prices;
 mod request;
 mod unneeded;
 
@@ -25,6 +26,7 @@ pub use allocate::allocate;
 pub use given::{APART, Given};
 pub use layout::{capacity, is_usable, l2_network, usable};
 pub use metrics::BlockMetrics;
+pub use prices::{HOURS_PER_MONTH, Prices};
 pub use request::{
     IpRequest, invalid, is_published, is_shown_of, is_written, may_have, owned_fields,
 };
