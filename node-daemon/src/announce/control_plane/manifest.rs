@@ -103,11 +103,12 @@ impl ManifestFlags {
     fn read(values: &Values) -> Result<Self, FlagFaults> {
         let mut reader = Reader::new(&TABLE, values);
         let print = reader.parsed("print", "write pod or file");
+        let listed = reader.list("member");
+        let has_members = !listed.is_empty();
         let mut members = Vec::new();
-        for text in reader.list("member") {
+        for text in listed {
             members.extend(member(&mut reader, "member", &text));
         }
-        let has_members = !members.is_empty();
         let witness = reader
             .text("witness")
             .and_then(|text| member(&mut reader, "witness", &text));
