@@ -228,7 +228,7 @@ impl ControlPlaneNodes {
     pub async fn settled(&self, members: &Members) -> Result<()> {
         let voters: Vec<&str> = members.voters().collect();
         let look = async || {
-            let mut holders = 0;
+            let mut held = Vec::new();
             for name in &voters {
                 let state = self.node(name).state().await?;
                 let wanted = State {
@@ -240,9 +240,13 @@ impl ControlPlaneNodes {
                     addresses: state.addresses,
                 };
                 ensure!(state == wanted, "{name} is {state:?}");
-                holders += state.addresses;
+                held.push(state.addresses);
             }
-            ensure!(holders == ADDRESSES.len(), "{holders} addresses are held");
+            held.retain(|addresses| *addresses > 0);
+            ensure!(
+                held == [ADDRESSES.len()],
+                "addresses of each that has any: {held:?}"
+            );
             Ok(())
         };
         let settled = try_eventually(SOON, look).await;

@@ -246,6 +246,18 @@ impl ControlPlaneNode {
         let spec = &self.specs[&Part::Announcer];
         fs::read_to_string(&spec.log).unwrap_or_default()
     }
+
+    /// Forgets whatever it remembers of who votes, as a new disk does.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn forget(&self) -> Result<()> {
+        let state = self.folder.join("state");
+        if state.exists() {
+            fs::remove_dir_all(state)?;
+        }
+        Ok(())
+    }
 }
 
 /// The secret of heartbeats, the same on all nodes.

@@ -66,8 +66,13 @@ impl Watch {
 
     /// Who has answered all new neighbours for a while, if it is one.
     pub fn speaker(&self) -> Option<Mac> {
-        let [v4, v6] = self.probers.each_ref().map(|one| one.only_speaker(WELL));
+        let [v4, v6] = self.speakers();
         v4.filter(|mac| v6 == Some(*mac))
+    }
+
+    /// The same for each family.
+    fn speakers(&self) -> [Option<Mac>; 2] {
+        self.probers.each_ref().map(|one| one.only_speaker(WELL))
     }
 
     /// Waits until all clients have what they want, for so long at a stretch.
@@ -77,11 +82,13 @@ impl Watch {
     pub async fn is_well(&self, span: Duration, limit: Duration) -> Result<()> {
         try_eventually(limit, async || {
             let flows = self.flows.iter().all(|flow| flow.flows_since(span));
-            let speaker = self.speaker();
-            if flows && speaker.is_some() {
+            let [v4, v6] = self.speakers();
+            if flows && v4.is_some() && v4 == v6 {
                 Ok(())
             } else {
-                Err(format!("datagrams flow: {flows}, speaker: {speaker:?}"))
+                Err(format!(
+                    "datagrams flow: {flows}, IPv4 is with {v4:?}, IPv6 with {v6:?}"
+                ))
             }
         })
         .await

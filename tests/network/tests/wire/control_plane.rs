@@ -212,6 +212,29 @@ fn all_nodes_restarted_at_once_agree_again() {
 }
 
 #[test]
+fn a_node_that_has_lost_its_disk_votes_again_by_the_word_of_the_others() {
+    in_netlab(async || {
+        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
+        let members = Members::new(1, &THREE);
+        nodes.start(&members).await.unwrap();
+        let mut watch = nodes.watch().await.unwrap();
+        let speaker = nodes.name_of(watch.speaker().unwrap());
+        watch.begin();
+        nodes.node_mut(&speaker).crash().unwrap();
+        nodes.node(&speaker).forget().unwrap();
+        nodes.restore(&members).await.unwrap();
+        watch.is_well(400 * MS, SOON).await.unwrap();
+        watch.end(&nodes).assert_safe();
+        let log = nodes.node(&speaker).log();
+        let since = log.rsplit("waiting for the other members").next();
+        assert!(
+            since.is_some_and(|log| log.contains("joining the others")),
+            "it has begun by itself: {log}"
+        );
+    });
+}
+
+#[test]
 fn of_two_nodes_with_a_witness_one_goes_on() {
     in_netlab(async || {
         let mut nodes = ControlPlaneNodes::new(&["cp1", "cp2", "w1"]).unwrap();
