@@ -39,6 +39,11 @@ demo-move: programs ## Moves a cluster from MetalLB, whose own programs are buil
 	$(call say,MetalLB: built once from its Go module)
 	@metallb=$$(tests/metallb/build.sh) && METALLB=$$metallb target/debug/demo-move
 
+.PHONY: demo-control-plane
+demo-control-plane: programs ## Shows an address for the control plane: three API servers with three members of etcd, a client that writes, each fault in turn
+	$(call say,The demo: its own small network of namespaces; nothing of this machine is touched)
+	@target/debug/demo-control-plane
+
 .PHONY: test
 test: programs vm helm ## Everything that proves the project
 	@tests/run.sh
