@@ -139,7 +139,7 @@ bench-phoenixnap: control-plane ## Measures addresses of Services at PhoenixNAP 
 	@target/tools/bench-phoenixnap
 
 .PHONY: bench-failover
-bench-failover: packages control-plane ## Measures what users notice of each kind of failure; three quarters of an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
+bench-failover: packages control-plane ## Measures what users notice of each kind of failure; an hour. REPETITIONS=, NODES=, ONLY=, SEED= change it
 	$(call say,Release builds: memory and processor time are measured)
 	@$(MAKE) shipped
 	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-failover

@@ -1,7 +1,8 @@
 //! What users notice of each kind of failure, again and again, beside what they notice with others.
 //!
 //! ```text
-//!  FailoverCluster (three nodes, three clients, every frame captured)
+//!  FailoverCluster (three nodes, three clients, every frame captured),
+//!  ControlPlaneNodes (three nodes, two clients, no cluster)
 //!     └─► a fault, at a random moment ─► Seen ─► restore ─► … ─► Table, failover.csv, failover.svg
 //! ```
 //!
@@ -11,6 +12,7 @@
 //! speakers, which counts always.
 
 mod at_rest;
+mod control_plane;
 mod large;
 mod picture;
 mod rows;
@@ -26,7 +28,7 @@ use anyhow::{Result, ensure};
 
 pub use at_rest::AtRest;
 pub use large::Large;
-pub use rows::{Metric, Peer, ROWS, Row, Way};
+pub use rows::{ClusterFault, ControlPlaneFault, Fault, Metric, Peer, ROWS, Row, Way};
 pub use table::{Quantiles, Table};
 
 use crate::bench::{conclude, number};
@@ -91,6 +93,22 @@ impl Scale {
             ..full
         })
     }
+
+    fn repetitions(&self, row: &Row) -> usize {
+        if row.is_long { self.long } else { self.short }
+    }
+
+    /// Says what was measured of a row.
+    fn tell(&self, row: &'static Row, table: &Table, start: Instant) {
+        if self.tells {
+            println!(
+                "{}: {} in {:.0} s",
+                row.name,
+                table.summary(row),
+                start.elapsed().as_secs_f64()
+            );
+        }
+    }
 }
 
 fn cores() -> usize {
@@ -152,12 +170,17 @@ fn keep(scale: &Scale, table: &mut Table) -> Result<()> {
 pub async fn run(scale: &Scale) -> Result<Table> {
     let mut table = Table::default();
     let mut moments = Moments(scale.seed);
+    let rows = ROWS.iter();
+    let rows: Vec<&Row> = rows
+        .filter(|row| row.name.contains(&scale.only) && scale.repetitions(row) > 0)
+        .collect();
     for way in [Way::OneNetwork, Way::TwoNetworks] {
-        let rows: Vec<&Row> = ROWS
-            .iter()
-            .filter(|row| row.way == way && row.name.contains(&scale.only))
-            .collect();
-        if rows.is_empty() {
+        let faults = rows.iter().filter_map(|row| match row.fault {
+            Fault::Cluster(of, fault) if of == way => Some((*row, fault)),
+            _ => None,
+        });
+        let faults: Vec<_> = faults.collect();
+        if faults.is_empty() {
             continue;
         }
         let layout = Layout {
@@ -166,12 +189,14 @@ pub async fn run(scale: &Scale) -> Result<Table> {
             ..Layout::of(3)
         };
         let mut cluster = FailoverCluster::build(layout).await?;
-        for row in rows {
-            measure(&mut cluster, row, scale, &mut moments, &mut table).await?;
+        for (row, fault) in faults {
+            measure(&mut cluster, row, fault, scale, &mut moments, &mut table).await?;
         }
         drop(cluster);
         netlab::clear_netlab()?;
     }
+    control_plane::measure(&rows, scale, &mut moments, &mut table).await?;
+    netlab::clear_netlab()?;
     if !scale.rest.is_zero() && "at rest".contains(&scale.only) {
         table.at_rest = Some(at_rest::measure(scale.rest).await?);
         netlab::clear_netlab()?;
@@ -187,11 +212,12 @@ pub async fn run(scale: &Scale) -> Result<Table> {
 async fn measure(
     cluster: &mut FailoverCluster,
     row: &'static Row,
+    fault: ClusterFault,
     scale: &Scale,
     moments: &mut Moments,
     table: &mut Table,
 ) -> Result<()> {
-    let wanted = if row.is_long { scale.long } else { scale.short };
+    let wanted = scale.repetitions(row);
     let start = Instant::now();
     let (mut counted, mut tried) = (0, 0);
     while counted < wanted {
@@ -202,7 +228,7 @@ async fn measure(
             row.name
         );
         until(Instant::now() + moments.next()).await;
-        let seen: Seen = (row.fault)(cluster, scale.api_outage).await?;
+        let seen: Seen = fault(cluster, scale.api_outage).await?;
         if row.leaves_damage {
             // The next row goes on from here.
             let healed = cluster.suffer_plug().await?;
@@ -214,14 +240,6 @@ async fn measure(
         }
         cluster.restore().await?;
     }
-    if scale.tells {
-        println!(
-            "{}: {} in {:.0} s ({} not counted)",
-            row.name,
-            table.summary(row),
-            start.elapsed().as_secs_f64(),
-            tried - counted
-        );
-    }
+    scale.tell(row, table, start);
     Ok(())
 }

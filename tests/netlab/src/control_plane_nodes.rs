@@ -23,6 +23,7 @@ pub use writer::{Noticed, Writer};
 use crate::failover::Seen;
 use crate::netlab::{Host, Mac, Netlab, Watchdog};
 use mooring_test_cluster::control_plane::StackedNodes;
+use mooring_test_support::program::Program;
 use mooring_test_support::wait::try_eventually;
 
 /// The control plane's addresses.
@@ -137,6 +138,18 @@ impl ControlPlaneNodes {
         }
         nodes.stacked = Some(stacked);
         Ok(nodes)
+    }
+
+    /// Measures release builds, where there are such.
+    ///
+    /// # Errors
+    /// If there is no build at all.
+    pub fn run_release(&mut self) -> Result<()> {
+        let program = Program::Node.release_or_own()?.1;
+        for node in &mut self.nodes {
+            node.run_announcer(program.clone())?;
+        }
+        Ok(())
     }
 
     /// A client that writes to the API server behind the address.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
 
+use mooring_test_netlab::control_plane_nodes::{ControlPlaneNodes, Part};
 use mooring_test_netlab::failover::{FailoverCluster, Seen};
 
-/// How the nodes are connected.
+/// How the nodes of a cluster are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Service addresses are on the network of the nodes.
@@ -68,14 +69,25 @@ pub struct Peer {
 }
 
 /// Lets something fail; the time is that of the API server's outage.
-pub type Fault = for<'a> fn(&'a mut FailoverCluster, Duration) -> LocalBoxFuture<'a, Result<Seen>>;
+pub type ClusterFault =
+    for<'a> fn(&'a mut FailoverCluster, Duration) -> LocalBoxFuture<'a, Result<Seen>>;
+
+/// Lets something befall the control-plane node of this name.
+pub type ControlPlaneFault = fn(&mut ControlPlaneNodes, &str) -> Result<()>;
+
+/// What fails, and whose address is watched.
+#[derive(Clone, Copy)]
+pub enum Fault {
+    /// That of a Service.
+    Cluster(Way, ClusterFault),
+    /// That of the control plane, at the node that has it.
+    ControlPlane(ControlPlaneFault),
+}
 
 /// One kind of fault.
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// How the nodes are connected.
-    pub way: Way,
     /// Lasts 10 s or more.
     pub is_long: bool,
     /// What is drawn, and compared with others.
@@ -96,6 +108,10 @@ impl std::fmt::Debug for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
+}
+
+const fn one_network(fault: ClusterFault) -> Fault {
+    Fault::Cluster(Way::OneNetwork, fault)
 }
 
 const fn outage(p50: u64, max: u64) -> Bound {
@@ -137,13 +153,12 @@ pub const PLUGGED: Row = Row {
     bounds: &[dark(0, 20)],
     shown: Metric::Dark,
     peers: &[],
-    fault: |cluster, _| Box::pin(cluster.suffer_plug()),
+    fault: one_network(|cluster, _| Box::pin(cluster.suffer_plug())),
     ..CRASH
 };
 
 const CRASH: Row = Row {
     name: "node crash",
-    way: Way::OneNetwork,
     is_long: false,
     shown: Metric::Outage,
     bounds: &[outage(500, 1000)],
@@ -154,7 +169,7 @@ const CRASH: Row = Row {
         kube_vip(18_196, 20_473, ""),
         fast_kube_vip(7_570, 9_116, ""),
     ],
-    fault: |cluster, _| Box::pin(cluster.suffer_crash()),
+    fault: one_network(|cluster, _| Box::pin(cluster.suffer_crash())),
 };
 
 /// All rows, in the order of the specification.
@@ -168,7 +183,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(18_507, 21_520, "0 / 240 after plugging in"),
             fast_kube_vip(6_970, 8_896, ""),
         ],
-        fault: |cluster, _| Box::pin(cluster.suffer_cable()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_cable())),
         ..CRASH
     },
     Row {
@@ -181,7 +196,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(38, 0, "for ever"),
             fast_kube_vip(35, 0, "for ever"),
         ],
-        fault: |cluster, _| Box::pin(cluster.suffer_kill()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_kill())),
         ..CRASH
     },
     Row {
@@ -194,7 +209,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(88, 0, ""),
             fast_kube_vip(64, 0, ""),
         ],
-        fault: |cluster, _| Box::pin(cluster.suffer_kill_and_restart()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_kill_and_restart())),
         ..CRASH
     },
     Row {
@@ -208,7 +223,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(40, 0, "0"),
             fast_kube_vip(31, 0, "7,090 / 8,200"),
         ],
-        fault: |cluster, _| Box::pin(cluster.suffer_pause()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_pause())),
         ..CRASH
     },
     Row {
@@ -221,7 +236,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(23_040, 49_152, ""),
             fast_kube_vip(30_718, 43_009, ""),
         ],
-        fault: |cluster, outage| Box::pin(cluster.suffer_api_outage(outage)),
+        fault: one_network(|cluster, outage| Box::pin(cluster.suffer_api_outage(outage))),
         ..CRASH
     },
     Row {
@@ -234,7 +249,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(1_023, 2_180, "0"),
             fast_kube_vip(322, 1_665, "0"),
         ],
-        fault: |cluster, _| Box::pin(cluster.suffer_terminate()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_terminate())),
         ..CRASH
     },
     Row {
@@ -248,7 +263,7 @@ pub const ROWS: &[Row] = &[
             kube_vip(1_161, 0, "0"),
             fast_kube_vip(668, 0, "0"),
         ],
-        fault: |cluster, _| Box::pin(cluster.suffer_rolling_restart()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_rolling_restart())),
         ..CRASH
     },
     Row {
@@ -257,7 +272,7 @@ pub const ROWS: &[Row] = &[
         bounds: &[outage(0, 0), dark(20, 20)],
         keeps_connections: true,
         peers: &[],
-        fault: |cluster, _| Box::pin(cluster.suffer_upgrade()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_upgrade())),
         ..CRASH
     },
     Row {
@@ -265,15 +280,61 @@ pub const ROWS: &[Row] = &[
         shown: Metric::Dark,
         bounds: &[outage(0, 0), dark(20, 20)],
         peers: &[],
-        fault: |cluster, _| Box::pin(cluster.suffer_drain()),
+        fault: one_network(|cluster, _| Box::pin(cluster.suffer_drain())),
         ..CRASH
     },
     Row {
         name: "segment dead for the speaker, node network alive",
-        way: Way::TwoNetworks,
         bounds: &[outage(430, 1000)],
         peers: &[],
-        fault: |cluster, _| Box::pin(cluster.suffer_dead_segment()),
+        fault: Fault::Cluster(Way::TwoNetworks, |cluster, _| {
+            Box::pin(cluster.suffer_dead_segment())
+        }),
+        ..CRASH
+    },
+    Row {
+        name: "control plane: node crash",
+        peers: &[
+            kube_vip(18_196, 20_473, ""),
+            fast_kube_vip(7_570, 9_116, ""),
+        ],
+        fault: Fault::ControlPlane(|nodes, speaker| nodes.node_mut(speaker).crash()),
+        ..CRASH
+    },
+    Row {
+        name: "control plane: cable pulled",
+        peers: &[
+            kube_vip(18_507, 21_520, ""),
+            fast_kube_vip(6_970, 8_896, ""),
+        ],
+        fault: Fault::ControlPlane(|nodes, speaker| nodes.node(speaker).host.pull_cable()),
+        ..CRASH
+    },
+    // A node whose API server fails time and again is waited for longer each time: these take long.
+    Row {
+        name: "control plane: API server killed",
+        is_long: true,
+        peers: &[],
+        fault: Fault::ControlPlane(|nodes, speaker| {
+            nodes.node_mut(speaker).kill(Part::ApiServer);
+            Ok(())
+        }),
+        ..CRASH
+    },
+    Row {
+        name: "control plane: API server hangs",
+        is_long: true,
+        peers: &[],
+        fault: Fault::ControlPlane(|nodes, speaker| {
+            nodes.node(speaker).process(Part::ApiServer)?.freeze()
+        }),
+        ..CRASH
+    },
+    Row {
+        name: "control plane: etcd member lost",
+        is_long: true,
+        peers: &[],
+        fault: Fault::ControlPlane(|nodes, speaker| nodes.node(speaker).be_ready(false)),
         ..CRASH
     },
 ];

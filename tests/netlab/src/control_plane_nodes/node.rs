@@ -99,6 +99,13 @@ impl ControlPlaneNode {
         self.specs.insert(part, spec);
     }
 
+    /// Runs this file as its announcer from now on.
+    pub(super) fn run_announcer(&mut self, program: PathBuf) -> Result<()> {
+        let spec = self.specs.get_mut(&Part::Announcer);
+        spec.context("there is no announcer")?.program = program;
+        Ok(())
+    }
+
     fn unready_while(&self) -> PathBuf {
         self.folder.join("unready")
     }

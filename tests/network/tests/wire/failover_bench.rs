@@ -20,7 +20,7 @@ fn one_repetition_of_each_short_fault_is_as_wanted() {
         };
         let table = run(&scale).await.unwrap();
         println!("{table}");
-        assert_eq!(table.rows().len(), 9);
+        assert_eq!(table.rows().len(), 11);
         assert_eq!(table.missed(), Vec::<String>::new());
     });
 }
