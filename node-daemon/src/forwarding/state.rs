@@ -1,0 +1,301 @@
+//! Which address is passed on to whom, and until when, on one segment: pure.
+//!
+//! # Why no frame goes round
+//! For an address, each node has at most one *former* speaker F and one *successor* S, both of its own last
+//! time as speaker: F spoke right before it, S right after it. It passes a frame on to F only if the frame
+//! comes from no member, or from S. While it speaks it has no successor, and passes on nothing that
+//! comes from a member.
+//!
+//! A circle N1 → N2 → … → N1 would need S(Ni+1) = Ni at each step: the last time of Ni as speaker begins
+//! after that of Ni+1 has ended. Times of speakers do not overlap, so the beginnings of these times fall along
+//! the path, and a circle would need one that is before itself. It holds for whatever the tables say
+//! of other nodes, and needs no clock that is shared: each node goes by its own last time alone.
+//!
+//! # Chains
+//! A connection that began two moves ago takes two hops, and so on: each node knows what is its own. A
+//! chain breaks where a node on it goes, or has not learnt its successor; then connections beyond
+//! it are reset, as all were before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::table::{Group, KERNEL_LEASE, Table};
+use crate::protocol::mac::Mac;
+use crate::protocol::{Moment, NodeId};
+
+/// An offered address is taken within that time, or not at all.
+const PREPARED: Duration = Duration::from_secs(5);
+/// UDP flows that are not known are taken for those of the former speaker for so long: as conntrack's
+/// `nf_conntrack_udp_timeout`, after which the former speaker would not know them either.
+const LEARNS: Duration = Duration::from_secs(30);
+/// A former speaker that says nothing of its connections for so long has none.
+const UNTOLD: Duration = Duration::from_secs(30);
+/// It may say that it has none once its own count is not a moment's chance.
+const NONE_FOR: Duration = Duration::from_secs(10);
+
+/// Where this node stands with an address whose former speaker is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It was offered.
+    Prepared(Moment),
+    /// This node speaks for it.
+    Speaking,
+    /// This node has handed it on.
+    HandedOn(NodeId),
+}
+
+/// An address, and to whom its older connections are passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pointer {
+    former: NodeId,
+    phase: Phase,
+    /// When the former speaker was last known to have connections.
+    told: Moment,
+    learns_until: Moment,
+    ends: Moment,
+}
+
+/// An address that this node has handed over, and of which it has connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Served {
+    to: NodeId,
+    ends: Moment,
+    /// Since when none was found.
+    none_since: Option<Moment>,
+    count: Option<u32>,
+}
+
+/// How many connections this node has to an address that it has handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Who speaks for it now.
+    pub to: NodeId,
+    /// Which.
+    pub address: IpAddr,
+    /// How many.
+    pub connections: u32,
+}
+
+/// The interface of the segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Its MAC address.
+    pub mac: Mac,
+}
+
+/// One segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forwarding {
+    device: Option<Device>,
+    /// `spec.keepConnections`; zero: not at all.
+    keep_for: Duration,
+    members: BTreeMap<NodeId, Mac>,
+    pointers: BTreeMap<IpAddr, Pointer>,
+    served: BTreeMap<IpAddr, Served>,
+}
+
+impl Forwarding {
+    /// Takes in the interface and `spec.keepConnections`. Another interface, or none, ends everything.
+    pub fn configure(&mut self, device: Option<Device>, keep_for: Duration) {
+        if self.device != device {
+            self.pointers.clear();
+        }
+        if keep_for.is_zero() {
+            self.pointers.clear();
+            self.served.clear();
+        }
+        self.device = device;
+        self.keep_for = keep_for;
+    }
+
+    /// Takes in who is a member, and where. What is passed on to somebody else ends.
+    pub fn set_members(&mut self, members: BTreeMap<NodeId, Mac>) {
+        self.pointers
+            .retain(|_, pointer| members.contains_key(&pointer.former));
+        self.served.retain(|_, served| members.contains_key(&served.to));
+        self.members = members;
+    }
+
+    /// An address was offered by the one who speaks for it. Whether the table is to be written before it is
+    /// taken.
+    pub fn prepare(&mut self, address: IpAddr, former: NodeId, now: Moment) -> bool {
+        let can = self.device.is_some() && !self.keep_for.is_zero();
+        if !can || !self.members.contains_key(&former) {
+            return false;
+        }
+        let pointer = Pointer {
+            former,
+            phase: Phase::Prepared(now + PREPARED),
+            told: now,
+            learns_until: now + LEARNS,
+            ends: now + self.keep_for,
+        };
+        self.pointers.insert(address, pointer);
+        true
+    }
+
+    /// This node speaks for an address, after `former`. Whatever was before counts no more.
+    pub fn began(&mut self, address: IpAddr, former: Option<NodeId>, now: Moment) {
+        self.served.remove(&address);
+        let Some(pointer) = self.pointers.get_mut(&address) else {
+            return;
+        };
+        if matches!(pointer.phase, Phase::Prepared(_)) && former == Some(pointer.former) {
+            pointer.phase = Phase::Speaking;
+            pointer.told = now;
+            pointer.learns_until = now + LEARNS;
+            pointer.ends = now + self.keep_for;
+        } else {
+            self.pointers.remove(&address);
+        }
+    }
+
+    /// This node speaks for it no more. `successor`: whom it was handed to, if to anybody.
+    pub fn stopped(&mut self, address: IpAddr, successor: Option<NodeId>, now: Moment) {
+        let Some(successor) = successor.filter(|_| !self.keep_for.is_zero()) else {
+            self.pointers.remove(&address);
+            self.served.remove(&address);
+            return;
+        };
+        let served = Served {
+            to: successor,
+            ends: now + self.keep_for,
+            none_since: None,
+            count: None,
+        };
+        self.served.insert(address, served);
+        match self.pointers.get_mut(&address) {
+            // What the former speaker gets from its clients is not for it to get once more from here.
+            Some(pointer) if pointer.former == successor => {
+                self.pointers.remove(&address);
+            }
+            Some(pointer) => pointer.phase = Phase::HandedOn(successor),
+            None => {}
+        }
+    }
+
+    /// A node has said how many connections it has to an address that was its own.
+    pub fn told(&mut self, from: NodeId, address: IpAddr, connections: u32, now: Moment) {
+        if let Some(pointer) = self.pointers.get_mut(&address)
+            && pointer.former == from
+        {
+            pointer.told = now;
+            if connections == 0 {
+                self.pointers.remove(&address);
+            }
+        }
+    }
+
+    /// A node is gone: nothing is passed on to it.
+    pub fn gone(&mut self, node: NodeId) {
+        self.pointers.retain(|_, pointer| pointer.former != node);
+        self.served.retain(|_, served| served.to != node);
+    }
+
+    /// Takes in how many connections to an address this node has by its conntrack, apart from those that it
+    /// passes on.
+    pub fn counted(&mut self, address: IpAddr, connections: u32, now: Moment) {
+        if let Some(served) = self.served.get_mut(&address) {
+            served.count = Some(connections);
+            served.none_since = match (connections, served.none_since) {
+                (0, None) => Some(now),
+                (0, since) => since,
+                (_, _) => None,
+            };
+        }
+    }
+
+    /// Lets time pass.
+    pub fn tick(&mut self, now: Moment) {
+        self.pointers.retain(|_, pointer| {
+            let taken = !matches!(pointer.phase, Phase::Prepared(until) if until <= now);
+            taken && now < pointer.ends && now < pointer.told + UNTOLD
+        });
+        self.served.retain(|_, served| now < served.ends);
+    }
+
+    /// The addresses of which this node's connections are to be counted.
+    pub fn counts_for(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.served.keys().copied()
+    }
+
+    /// The addresses that are passed on, or are about to be: of these, this node's own connections matter.
+    pub fn pointed(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.pointers.keys().copied()
+    }
+
+    /// What the new speakers are to be told. A chain of hops needs this node as long as it passes on
+    /// itself.
+    #[must_use]
+    pub fn counts(&self, now: Moment) -> Vec<Count> {
+        let of = |(address, served): (&IpAddr, &Served)| {
+            let found = served.count?;
+            let none = served.none_since.is_some_and(|since| since + NONE_FOR <= now);
+            let passes_on = self.pointers.contains_key(address);
+            let connections = match (found, none && !passes_on) {
+                (0, true) => 0,
+                (0, false) => 1,
+                (found, _) => found,
+            };
+            Some(Count {
+                to: served.to,
+                address: *address,
+                connections,
+            })
+        };
+        self.served.iter().filter_map(of).collect()
+    }
+
+    /// What the kernel is to do.
+    #[must_use]
+    pub fn groups(&self, now: Moment) -> Vec<Group> {
+        let Some(device) = &self.device else {
+            return Vec::new();
+        };
+        let mut groups: BTreeMap<(Mac, Option<Mac>, bool), BTreeMap<IpAddr, Duration>> =
+            BTreeMap::new();
+        for (address, pointer) in &self.pointers {
+            // Never to a node that is not a member.
+            let Some(former) = self.members.get(&pointer.former) else {
+                continue;
+            };
+            let successor = match pointer.phase {
+                Phase::HandedOn(node) => self.members.get(&node).copied(),
+                Phase::Prepared(_) | Phase::Speaking => None,
+            };
+            let learns = now < pointer.learns_until;
+            let left = pointer.ends.since(now).min(KERNEL_LEASE);
+            let group = groups.entry((*former, successor, learns)).or_default();
+            group.insert(*address, left);
+        }
+        let of = |((former, successor, learns), addresses)| {
+            let all: BTreeSet<Mac> = self.members.values().copied().chain([device.mac]).collect();
+            Group {
+                device: device.name.clone(),
+                own: device.mac,
+                former,
+                never_from: all.into_iter().filter(|mac| Some(*mac) != successor).collect(),
+                learns,
+                addresses,
+            }
+        };
+        groups.into_iter().map(of).collect()
+    }
+
+    /// The whole table, of all segments.
+    #[must_use]
+    pub fn table<'a>(segments: impl Iterator<Item = &'a Self>, now: Moment) -> Table {
+        let segments: Vec<&Self> = segments.collect();
+        let known_for = segments.iter().map(|segment| segment.keep_for).max();
+        Table {
+            groups: segments.iter().flat_map(|segment| segment.groups(now)).collect(),
+            known_for: known_for.unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
