@@ -177,7 +177,7 @@ fn frames_come_to_rest_after_any_history() {
     const NODES: u64 = 5;
     let mut dice = Dice(7);
     let (mut hops_at_most, mut chains) = (0, 0);
-    for _ in 0..20_000 {
+    for _ in 0..4_000 {
         let mut nodes: BTreeMap<NodeId, Forwarding> =
             (1..=NODES).map(NodeId).map(|node| (node, member(node, NODES))).collect();
         let mut speaker = A;

@@ -1,0 +1,567 @@
+//! The table as messages to nftables.
+//!
+//! Formats and numbers: `linux/netfilter/nf_tables.h`. For each group:
+//!
+//! ```text
+//!   chain in_0 { type filter hook ingress device eth0 priority -300; ip daddr @a4_0 goto v4_0; ip6 daddr @a6_0 goto v6_0 }
+//!   chain v4_0 {
+//!     ether saddr @m_0 accept                                                          from a member
+//!     ip frag-off & 0x3fff != 0 accept                                                 fragments have no ports
+//!     ip protocol tcp tcp flags & (syn|ack) == syn add @own4 { flow timeout 30s } accept       new: ours
+//!     flow @own4 update @own4 { flow timeout … } accept                                ours
+//!     ip protocol tcp goto f_0                                                         the former speaker's
+//!     ip protocol udp [flow @old4] update @old4 { flow timeout 2m } goto f_0
+//!   }
+//!   chain f_0 { ether saddr set … ether daddr set … fwd to eth0 }
+//! ```
+//!
+//! Where `own4` is full, a SYN cannot be added, so it goes to the former speaker, as all later segments of its
+//! connection will.
+//!
+//! The sets with flows stay when the table is written anew; all else is replaced, in one transaction.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::TABLE;
+use super::attributes::Attributes;
+use super::conntrack::{TCP, UDP};
+use super::table::{Flow, Group, HALF_OPEN, MOST_FLOWS, Table, UDP_SILENCE};
+
+const NFPROTO_NETDEV: u8 = 5;
+const SUBSYSTEM: u16 = 10;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NEWTABLE: u16 = 0;
+const DELTABLE: u16 = 2;
+const NEWCHAIN: u16 = 3;
+const DELCHAIN: u16 = 5;
+const NEWRULE: u16 = 6;
+const DELRULE: u16 = 8;
+const NEWSET: u16 = 9;
+const DELSET: u16 = 11;
+const NEWSETELEM: u16 = 12;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_APPEND: u16 = 0x800;
+
+/// Before everything else at ingress.
+const PRIORITY: i32 = -300;
+/// The first 4-byte register; 16-byte ones begin at 1.
+const REG: u32 = 8;
+const VERDICT: u32 = 0;
+const ACCEPT: i32 = 1;
+const GOTO: i32 = -4;
+const LINK: u32 = 0;
+const NETWORK: u32 = 1;
+const TRANSPORT: u32 = 2;
+const EQUAL: u32 = 0;
+const UNEQUAL: u32 = 1;
+const ADD: u32 = 0;
+const UPDATE: u32 = 1;
+const SET_TIMEOUT: u32 = 0x10;
+const SET_EVAL: u32 = 0x20;
+/// The types of keys, which only `nft` looks at.
+const TYPE_IPV4: u32 = 7;
+const TYPE_IPV6: u32 = 8;
+const TYPE_ETHER: u32 = 9;
+const TYPE_PROTOCOL: u32 = 12;
+const TYPE_SERVICE: u32 = 13;
+/// As many elements in one message: its length is told in 16 bits.
+const ELEMENTS: usize = 400;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// One family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    const fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    const fn digit(self) -> char {
+        match self {
+            Self::V4 => '4',
+            Self::V6 => '6',
+        }
+    }
+
+    /// In network byte order, as `meta protocol` has it.
+    const fn ethertype(self) -> [u8; 2] {
+        match self {
+            Self::V4 => [0x08, 0x00],
+            Self::V6 => [0x86, 0xdd],
+        }
+    }
+
+    const fn address_length(self) -> u32 {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 16,
+        }
+    }
+
+    /// Where source, destination and protocol are in the header.
+    const fn offsets(self) -> (u32, u32, u32) {
+        match self {
+            Self::V4 => (12, 16, 9),
+            Self::V6 => (8, 24, 6),
+        }
+    }
+
+    const fn address_type(self) -> u32 {
+        match self {
+            Self::V4 => TYPE_IPV4,
+            Self::V6 => TYPE_IPV6,
+        }
+    }
+
+    /// Addresses, protocol, ports, each in whole registers.
+    const fn flow_length(self) -> u32 {
+        2 * self.address_length() + 12
+    }
+
+    fn flow_type(self) -> u32 {
+        let address = self.address_type();
+        let parts = [address, address, TYPE_PROTOCOL, TYPE_SERVICE, TYPE_SERVICE];
+        parts.iter().fold(0, |all, part| all << 6 | part)
+    }
+}
+
+/// A transaction, and the sequence number of its last message that is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// All messages.
+    pub bytes: Vec<u8>,
+    /// The number of the one that the kernel acknowledges.
+    pub last: u32,
+}
+
+struct Batch {
+    bytes: Vec<u8>,
+    sequence: u32,
+    /// Where the flags of the last message are.
+    flags: usize,
+}
+
+impl Batch {
+    fn begin() -> Self {
+        let mut batch = Self {
+            bytes: Vec::new(),
+            sequence: 0,
+            flags: 0,
+        };
+        batch.message(BATCH_BEGIN, 0, [0, 0, 0, 10], &Attributes::default());
+        batch
+    }
+
+    fn message(&mut self, kind: u16, flags: u16, header: [u8; 4], attributes: &Attributes) {
+        self.sequence += 1;
+        let length = u32::try_from(20 + attributes.len()).unwrap_or(u32::MAX);
+        self.bytes.extend(length.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.flags = self.bytes.len();
+        self.bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+        self.bytes.extend(self.sequence.to_ne_bytes());
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(header);
+        self.bytes.extend(attributes.as_bytes());
+    }
+
+    fn add(&mut self, kind: u16, flags: u16, attributes: &Attributes) {
+        let kind = SUBSYSTEM << 8 | kind;
+        self.message(kind, flags, [NFPROTO_NETDEV, 0, 0, 0], attributes);
+    }
+
+    /// Has the last message answered: the kernel answers in order, and a refusal in any case.
+    fn end(mut self) -> Transaction {
+        let last = self.sequence;
+        let place = self.bytes.get_mut(self.flags..);
+        if let Some(flags) = place.and_then(<[u8]>::first_chunk_mut) {
+            *flags = (u16::from_ne_bytes(*flags) | NLM_F_ACK).to_ne_bytes();
+        }
+        self.message(BATCH_END, 0, [0, 0, 0, 10], &Attributes::default());
+        Transaction {
+            bytes: self.bytes,
+            last,
+        }
+    }
+}
+
+fn table() -> Attributes {
+    Attributes::default().text(1, TABLE)
+}
+
+/// Writes the table in the place of `before`. `own`: connections that are known as this node's. `anew`: whatever
+/// is there goes first, flows included.
+#[must_use]
+pub fn replace(before: &Table, wanted: &Table, own: &BTreeSet<Flow>, anew: bool) -> Transaction {
+    let mut batch = Batch::begin();
+    batch.add(NEWTABLE, NLM_F_CREATE, &table());
+    if anew {
+        batch.add(DELTABLE, 0, &table());
+        batch.add(NEWTABLE, NLM_F_CREATE, &table());
+    } else {
+        take_away(&mut batch, before);
+    }
+    for family in Family::ALL {
+        add_flow_set(&mut batch, &format!("own{}", family.digit()), family, wanted.known_for);
+        add_flow_set(&mut batch, &format!("old{}", family.digit()), family, UDP_SILENCE);
+        add_flows(&mut batch, family, own, wanted.known_for);
+    }
+    for (index, group) in wanted.groups.iter().enumerate() {
+        add_group(&mut batch, index, group, wanted.known_for);
+    }
+    batch.end()
+}
+
+/// Deletes the table.
+#[must_use]
+pub fn delete() -> Transaction {
+    let mut batch = Batch::begin();
+    batch.add(DELTABLE, 0, &table());
+    batch.end()
+}
+
+/// All but the sets with flows.
+fn take_away(batch: &mut Batch, before: &Table) {
+    if before.is_empty() {
+        return;
+    }
+    batch.add(DELRULE, 0, &table());
+    for index in 0..before.groups.len() {
+        for chain in ["in", "v4", "v6", "f"] {
+            let attributes = table().text(3, &format!("{chain}_{index}"));
+            batch.add(DELCHAIN, 0, &attributes);
+        }
+        for set in ["m", "a4", "a6"] {
+            let attributes = table().text(2, &format!("{set}_{index}"));
+            batch.add(DELSET, 0, &attributes);
+        }
+    }
+}
+
+struct Set<'a> {
+    name: &'a str,
+    key_type: u32,
+    key_length: u32,
+    flags: u32,
+    size: Option<u32>,
+    timeout: Option<Duration>,
+}
+
+fn add_set(batch: &mut Batch, set: &Set<'_>) {
+    let mut attributes = table()
+        .text(2, set.name)
+        .number(3, set.flags)
+        .number(4, set.key_type)
+        .number(5, set.key_length)
+        .number(10, batch.sequence + 1);
+    if let Some(size) = set.size {
+        let description = Attributes::default().number(1, size);
+        attributes = attributes.nested(9, &description);
+    }
+    if let Some(timeout) = set.timeout {
+        attributes = attributes.large(11, milliseconds(timeout));
+    }
+    batch.add(NEWSET, NLM_F_CREATE, &attributes);
+}
+
+fn add_flow_set(batch: &mut Batch, name: &str, family: Family, timeout: Duration) {
+    let set = Set {
+        name,
+        key_type: family.flow_type(),
+        key_length: family.flow_length(),
+        flags: SET_TIMEOUT | SET_EVAL,
+        size: Some(MOST_FLOWS),
+        timeout: Some(timeout),
+    };
+    add_set(batch, &set);
+}
+
+fn add_elements<'a>(batch: &mut Batch, set: &str, elements: impl Iterator<Item = Attributes> + 'a) {
+    let elements: Vec<Attributes> = elements.collect();
+    for elements in elements.chunks(ELEMENTS) {
+        let list = elements
+            .iter()
+            .fold(Attributes::default(), |list, element| list.nested(1, element));
+        let attributes = table().text(2, set).nested(3, &list);
+        batch.add(NEWSETELEM, NLM_F_CREATE, &attributes);
+    }
+}
+
+fn element(key: &[u8], timeout: Option<Duration>) -> Attributes {
+    let element = Attributes::default().nested(1, &value(key));
+    match timeout {
+        Some(timeout) => element.large(4, milliseconds(timeout)),
+        None => element,
+    }
+}
+
+fn add_flows(batch: &mut Batch, family: Family, own: &BTreeSet<Flow>, timeout: Duration) {
+    let set = format!("own{}", family.digit());
+    // The rest of the set is for new ones.
+    let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
+    let these = own.iter().filter(|flow| Family::of(flow.destination) == family);
+    let elements = these.take(most).map(|flow| element(&key(flow), Some(timeout)));
+    add_elements(batch, &set, elements);
+}
+
+fn key(flow: &Flow) -> Vec<u8> {
+    let mut key = octets(flow.source);
+    key.extend(octets(flow.destination));
+    key.extend([flow.protocol, 0, 0, 0]);
+    for port in [flow.source_port, flow.destination_port] {
+        key.extend(port.to_be_bytes());
+        key.extend([0, 0]);
+    }
+    key
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+fn add_group(batch: &mut Batch, index: usize, group: &Group, known_for: Duration) {
+    let members = format!("m_{index}");
+    let macs = Set {
+        name: &members,
+        key_type: TYPE_ETHER,
+        key_length: 6,
+        flags: 0,
+        size: None,
+        timeout: None,
+    };
+    add_set(batch, &macs);
+    let never_from = group.never_from.iter().map(|mac| element(&mac.octets(), None));
+    add_elements(batch, &members, never_from);
+    for family in Family::ALL {
+        let name = format!("a{}_{index}", family.digit());
+        let set = Set {
+            name: &name,
+            key_type: family.address_type(),
+            key_length: family.address_length(),
+            flags: SET_TIMEOUT,
+            size: None,
+            timeout: None,
+        };
+        add_set(batch, &set);
+        let these = group.addresses.iter();
+        let these = these.filter(|(address, _)| Family::of(**address) == family);
+        let elements = these.map(|(address, left)| element(&octets(*address), Some(*left)));
+        add_elements(batch, &name, elements);
+    }
+    for chain in ["f", "v4", "v6"] {
+        batch.add(NEWCHAIN, NLM_F_CREATE, &table().text(3, &format!("{chain}_{index}")));
+    }
+    let hook = Attributes::default()
+        .number(1, 0)
+        .bytes(2, &PRIORITY.to_be_bytes())
+        .text(3, &group.device);
+    let base = format!("in_{index}");
+    let attributes = table().text(3, &base).nested(4, &hook).text(7, "filter");
+    batch.add(NEWCHAIN, NLM_F_CREATE, &attributes);
+
+    add_rule(batch, &format!("f_{index}"), pass_on(group));
+    for family in Family::ALL {
+        for rule in family_rules(family, index, group.learns, known_for) {
+            add_rule(batch, &format!("v{}_{index}", family.digit()), rule);
+        }
+    }
+    for family in Family::ALL {
+        let (_, destination, _) = family.offsets();
+        let rule = Rule::default()
+            .is(family)
+            .load(NETWORK, destination, family.address_length(), REG)
+            .lookup(&format!("a{}_{index}", family.digit()))
+            .verdict(GOTO, Some(&format!("v{}_{index}", family.digit())));
+        add_rule(batch, &base, rule);
+    }
+}
+
+fn family_rules(family: Family, index: usize, learns: bool, known_for: Duration) -> Vec<Rule> {
+    let (own, old) = (format!("own{}", family.digit()), format!("old{}", family.digit()));
+    let to_former = format!("f_{index}");
+    let from_member = Rule::default()
+        .load(LINK, 6, 6, REG)
+        .lookup(&format!("m_{index}"))
+        .verdict(ACCEPT, None);
+    let fragment = Rule::default()
+        .load(NETWORK, 6, 2, REG)
+        .mask(&[0x3f, 0xff])
+        .compare(UNEQUAL, &[0, 0])
+        .verdict(ACCEPT, None);
+    let new = Rule::default()
+        .protocol(family, TCP)
+        .load(TRANSPORT, 13, 1, REG)
+        .mask(&[SYN | ACK])
+        .compare(EQUAL, &[SYN])
+        .flow(family)
+        .remember(ADD, &own, HALF_OPEN)
+        .verdict(ACCEPT, None);
+    let known = Rule::default()
+        .flow(family)
+        .lookup(&own)
+        .remember(UPDATE, &own, known_for)
+        .verdict(ACCEPT, None);
+    let tcp = Rule::default()
+        .protocol(family, TCP)
+        .verdict(GOTO, Some(&to_former));
+    let udp = Rule::default().protocol(family, UDP).flow(family);
+    let udp = if learns { udp } else { udp.lookup(&old) };
+    let udp = udp
+        .remember(UPDATE, &old, UDP_SILENCE)
+        .verdict(GOTO, Some(&to_former));
+    let fragment = (family == Family::V4).then_some(fragment);
+    let first = [from_member].into_iter().chain(fragment);
+    first.chain([new, known, tcp, udp]).collect()
+}
+
+fn pass_on(group: &Group) -> Rule {
+    Rule::default()
+        .counter()
+        .set(&group.own.octets())
+        .write(6)
+        .set(&group.former.octets())
+        .write(0)
+        .forward()
+}
+
+fn add_rule(batch: &mut Batch, chain: &str, rule: Rule) {
+    let attributes = table().text(2, chain).nested(4, &rule.0);
+    batch.add(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, &attributes);
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn value(bytes: &[u8]) -> Attributes {
+    Attributes::default().bytes(1, bytes)
+}
+
+/// The expressions of one rule.
+#[derive(Default)]
+struct Rule(Attributes);
+
+impl Rule {
+    fn expression(self, name: &str, data: &Attributes) -> Self {
+        let expression = Attributes::default().text(1, name).nested(2, data);
+        Self(self.0.nested(1, &expression))
+    }
+
+    /// `meta protocol`
+    fn is(self, family: Family) -> Self {
+        let meta = Attributes::default().number(1, REG).number(2, 1);
+        self.expression("meta", &meta)
+            .compare(EQUAL, &family.ethertype())
+    }
+
+    fn load(self, base: u32, offset: u32, length: u32, register: u32) -> Self {
+        let payload = Attributes::default()
+            .number(1, register)
+            .number(2, base)
+            .number(3, offset)
+            .number(4, length);
+        self.expression("payload", &payload)
+    }
+
+    fn compare(self, how: u32, with: &[u8]) -> Self {
+        let compare = Attributes::default().number(1, REG).number(2, how);
+        self.expression("cmp", &compare.nested(3, &value(with)))
+    }
+
+    fn mask(self, mask: &[u8]) -> Self {
+        let length = u32::try_from(mask.len()).unwrap_or(0);
+        let bitwise = Attributes::default()
+            .number(1, REG)
+            .number(2, REG)
+            .number(3, length)
+            .nested(4, &value(mask))
+            .nested(5, &value(&vec![0; mask.len()]));
+        self.expression("bitwise", &bitwise)
+    }
+
+    fn protocol(self, family: Family, protocol: u8) -> Self {
+        let (_, _, offset) = family.offsets();
+        self.load(NETWORK, offset, 1, REG).compare(EQUAL, &[protocol])
+    }
+
+    /// Loads what tells a flow from others.
+    fn flow(self, family: Family) -> Self {
+        let (source, destination, protocol) = family.offsets();
+        let length = family.address_length();
+        let registers = length / 4;
+        self.load(NETWORK, source, length, REG)
+            .load(NETWORK, destination, length, REG + registers)
+            .load(NETWORK, protocol, 1, REG + 2 * registers)
+            .load(TRANSPORT, 0, 2, REG + 2 * registers + 1)
+            .load(TRANSPORT, 2, 2, REG + 2 * registers + 2)
+    }
+
+    fn lookup(self, set: &str) -> Self {
+        let lookup = Attributes::default().text(1, set).number(2, REG);
+        self.expression("lookup", &lookup)
+    }
+
+    /// Puts what is loaded into a set. The rule does not match where the set is full.
+    fn remember(self, how: u32, set: &str, timeout: Duration) -> Self {
+        let dynset = Attributes::default()
+            .text(1, set)
+            .number(3, how)
+            .number(4, REG)
+            .large(6, milliseconds(timeout));
+        self.expression("dynset", &dynset)
+    }
+
+    fn counter(self) -> Self {
+        self.expression("counter", &Attributes::default())
+    }
+
+    fn set(self, bytes: &[u8]) -> Self {
+        let immediate = Attributes::default().number(1, REG).nested(2, &value(bytes));
+        self.expression("immediate", &immediate)
+    }
+
+    /// Writes what was set, six bytes, into the Ethernet header.
+    fn write(self, offset: u32) -> Self {
+        let payload = Attributes::default()
+            .number(5, REG)
+            .number(2, LINK)
+            .number(3, offset)
+            .number(4, 6);
+        self.expression("payload", &payload)
+    }
+
+    /// Sends it by the interface that it came by, whose number is in the first register.
+    fn forward(self) -> Self {
+        let meta = Attributes::default().number(1, REG).number(2, 4);
+        let fwd = Attributes::default().number(1, REG);
+        self.expression("meta", &meta).expression("fwd", &fwd)
+    }
+
+    fn verdict(self, code: i32, chain: Option<&str>) -> Self {
+        let mut verdict = Attributes::default().bytes(1, &code.to_be_bytes());
+        if let Some(chain) = chain {
+            verdict = verdict.text(2, chain);
+        }
+        let data = Attributes::default().nested(2, &verdict);
+        let immediate = Attributes::default().number(1, VERDICT).nested(2, &data);
+        self.expression("immediate", &immediate)
+    }
+}
