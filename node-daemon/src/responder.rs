@@ -98,6 +98,8 @@ pub struct DesiredSegment {
     pub kernel_answers: bool,
     /// An address that nobody is known to have spoken for is asked for before it is claimed.
     pub probes_addresses: bool,
+    /// For how long connections stay with a former speaker that lives; zero: they do not.
+    pub keep_connections: Duration,
 }
 
 impl Default for DesiredSegment {
@@ -121,6 +123,7 @@ impl Default for DesiredSegment {
             survive_via_api: true,
             kernel_answers: false,
             probes_addresses: true,
+            keep_connections: Duration::ZERO,
         }
     }
 }
@@ -174,6 +177,8 @@ pub enum Report {
         /// Where it is.
         mac: Mac,
     },
+    /// What decides which connections stay with a former speaker.
+    Connections(ConnectionReport),
     /// The API server is to be asked about the L2Network of this UID; the answer goes to
     /// [`Responder::answer`] with this moment.
     Ask(Request, Moment, String),
@@ -185,6 +190,36 @@ pub enum Report {
     NodeNetwork(Option<String>),
     /// After [`DesiredSegment::ending`]: nothing is held any more, or there is nobody to take it.
     Ended,
+}
+
+/// What decides which connections stay with a former speaker, by addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionReport {
+    /// An address was offered: [`Responder::connections_prepared`] is waited for.
+    Offered {
+        /// Which.
+        address: IpAddr,
+        /// Who speaks for it.
+        former: NodeId,
+    },
+    /// An address was handed over.
+    HandedOn {
+        /// Which.
+        address: IpAddr,
+        /// To whom.
+        to: NodeId,
+    },
+    /// The node of a former speaker forwards no more.
+    Gone(NodeId),
+    /// A former speaker has so many connections of its own.
+    Counted {
+        /// Who.
+        from: NodeId,
+        /// Of which.
+        address: IpAddr,
+        /// How many.
+        connections: u32,
+    },
 }
 
 /// A member of a segment, as this one sees it.
@@ -254,7 +289,7 @@ pub type OpenedSockets = BTreeMap<(String, u32), PacketSocket>;
 #[derive(Debug)]
 pub struct Responder {
     desired: Arc<ArcSwap<Slot>>,
-    answers: channel::Sender<Answered>,
+    answers: channel::Sender<Told>,
     waker: UnixStream,
     left: channel::Receiver<UpgradeState>,
     thread: JoinHandle<()>,
@@ -266,12 +301,21 @@ struct Slot {
     stop: bool,
 }
 
-/// What the API server has answered, on which segment, and when it was asked.
+/// What a segment is told once.
 #[derive(Debug)]
-struct Answered {
+struct Told {
     segment: String,
-    answer: ApiAnswer,
-    asked: Moment,
+    news: News,
+}
+
+#[derive(Debug)]
+enum News {
+    /// What the API server has answered, and when it was asked.
+    Answer(ApiAnswer, Moment),
+    /// Connections to these addresses are passed on from now on.
+    Prepared(Vec<IpAddr>),
+    /// How many connections to addresses this node has, for who speaks for them now.
+    Counts(NodeId, Vec<(IpAddr, u32)>),
 }
 
 impl Slot {
@@ -279,16 +323,6 @@ impl Slot {
         Self {
             desired,
             stop: false,
-        }
-    }
-}
-
-impl Answered {
-    fn new(segment: &str, answer: ApiAnswer, asked: Moment) -> Self {
-        Self {
-            segment: segment.to_owned(),
-            answer,
-            asked,
         }
     }
 }
@@ -337,8 +371,24 @@ impl Responder {
 
     /// Tells it what the API server has answered to [`Report::Ask`]. It is never lost.
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
+        self.tell(segment, News::Answer(answer, asked));
+    }
+
+    /// Tells it that connections to these addresses are passed on to the one who offers them, or that
+    /// they cannot be.
+    pub fn connections_prepared(&self, segment: &str, addresses: Vec<IpAddr>) {
+        self.tell(segment, News::Prepared(addresses));
+    }
+
+    /// Has the new speaker of addresses told how many connections to them this node has.
+    pub fn tell_connections(&self, segment: &str, to: NodeId, counts: Vec<(IpAddr, u32)>) {
+        self.tell(segment, News::Counts(to, counts));
+    }
+
+    fn tell(&self, segment: &str, news: News) {
+        let segment = segment.to_owned();
         // If the thread has died there is nobody who would like to know.
-        let _ = self.answers.send(Answered::new(segment, answer, asked));
+        let _ = self.answers.send(Told { segment, news });
         self.wake();
     }
 

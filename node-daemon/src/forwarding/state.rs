@@ -137,6 +137,12 @@ impl Forwarding {
         true
     }
 
+    /// What was offered cannot be passed on: it moves as without this.
+    pub fn give_up_offers(&mut self) {
+        self.pointers
+            .retain(|_, pointer| !matches!(pointer.phase, Phase::Prepared(_)));
+    }
+
     /// This node speaks for an address, after `former`. Whatever was before counts no more.
     pub fn began(&mut self, address: IpAddr, former: Option<NodeId>, now: Moment) {
         self.served.remove(&address);
@@ -156,8 +162,9 @@ impl Forwarding {
     /// This node speaks for it no more. `successor`: whom it was handed to, if to anybody.
     pub fn stopped(&mut self, address: IpAddr, successor: Option<NodeId>, now: Moment) {
         let Some(successor) = successor.filter(|_| !self.keep_for.is_zero()) else {
-            self.pointers.remove(&address);
-            self.served.remove(&address);
+            // What was handed over is told of before it is said to have stopped.
+            self.pointers
+                .retain(|of, pointer| *of != address || pointer.phase != Phase::Speaking);
             return;
         };
         let served = Served {

@@ -179,6 +179,18 @@ pub enum Body {
         /// What was spoken about.
         keys: Vec<Key>,
     },
+    /// So many connections of these keys, which I have handed over, run through my node.
+    Connections {
+        /// Who speaks for them now.
+        to: NodeId,
+        /// How many of each.
+        counts: Vec<(Key, u32)>,
+    },
+}
+
+impl Body {
+    /// The most counts in one [`Body::Connections`], so that it fits a frame.
+    pub const MOST_COUNTS: usize = 100;
 }
 
 /// What a member says of itself. Whoever has none of these flags is a candidate.

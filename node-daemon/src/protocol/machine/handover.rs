@@ -346,6 +346,12 @@ impl Machine {
                 continue;
             }
             ready.push(*key);
+        }
+        // What is not announced stays with the former speaker by itself.
+        if loud && self.prepares(from, &ready) {
+            return;
+        }
+        for key in &ready {
             if !self.held_keys.keys.contains_key(key) {
                 let expected = Expected { from, loud, until };
                 self.handovers.expected.insert(*key, expected);
@@ -432,6 +438,7 @@ impl Machine {
             } else {
                 AnnounceMode::OnRequest
             };
+            self.keeping.was_taken(*key, from);
             self.gain(*key, cause, Some(from), mode);
             self.claims.was_taken(*key);
         }

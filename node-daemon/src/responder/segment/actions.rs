@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::Segment;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
-    AnnounceMode, ApiAnswer, Body, Cause, Decision, Destination, Moment, Path, Transition, Transmit,
+    AnnounceMode, ApiAnswer, Body, Cause, ConnectionEvent, Decision, Destination, Key, Moment, Path,
+    Transition, Transmit,
 };
-use crate::responder::Report;
+use crate::responder::{ConnectionReport, Report};
 use crate::responder::address_responder::{Beginning, Notice};
 use crate::responder::shared::Shared;
 use crate::wire::codec;
@@ -106,6 +107,7 @@ impl Segment {
                     self.report(shared, Report::Occupied { address, mac });
                 }
             }
+            Decision::Connections(event) => self.report_connections(event, shared),
             Decision::ProbeGateway => {
                 let asked = *self.gateway_asked.get_or_insert(now);
                 if now.since(asked) >= GATEWAY_TIMEOUT {
@@ -118,6 +120,38 @@ impl Segment {
                 }
             }
             Decision::Note(transition) => self.note(transition, shared, now),
+        }
+    }
+
+    /// Reports by addresses what the machine says by keys.
+    fn report_connections(&self, event: ConnectionEvent, shared: &Shared) {
+        let desired = Arc::clone(&self.desired);
+        let of = |key: Key| {
+            let addresses = desired.addresses.get(&key).into_iter();
+            addresses.flat_map(|addresses| addresses.keys().copied())
+        };
+        let reports: Vec<ConnectionReport> = match event {
+            ConnectionEvent::Offered { key, former } => of(key)
+                .map(|address| ConnectionReport::Offered { address, former })
+                .collect(),
+            ConnectionEvent::HandedOn { key, to } => of(key)
+                .map(|address| ConnectionReport::HandedOn { address, to })
+                .collect(),
+            ConnectionEvent::Gone(node) => vec![ConnectionReport::Gone(node)],
+            ConnectionEvent::Counted { from, counts } => {
+                let counts = counts.into_iter();
+                let reports = counts.flat_map(|(key, connections)| {
+                    of(key).map(move |address| ConnectionReport::Counted {
+                        from,
+                        address,
+                        connections,
+                    })
+                });
+                reports.collect()
+            }
+        };
+        for report in reports {
+            self.report(shared, Report::Connections(report));
         }
     }
 

@@ -63,6 +63,12 @@ impl<'a> Reader<'a> {
                 keys: self.keys()?,
             },
             kind::SPOKE_LATE => Body::SpokeLate { keys: self.keys()? },
+            kind::CONNECTIONS => Body::Connections {
+                to: self.node("to")?,
+                counts: self.list("counts", Body::MOST_COUNTS, |reader| {
+                    Ok((Key(reader.u64("key")?), reader.u32("count")?))
+                })?,
+            },
             _ => return Err(Malformed::Value("kind")),
         })
     }

@@ -176,7 +176,19 @@ fn body() -> impl Strategy<Value = Body> {
         keys,
     });
     let late = keys(128).prop_map(|keys| Body::SpokeLate { keys });
-    prop_oneof![heartbeat(), owned, claim, grant, hand_over, ready, late]
+    let counts = proptest::collection::vec((any::<u64>().prop_map(Key), any::<u32>()), 0..=Body::MOST_COUNTS);
+    let connections =
+        (node(), counts).prop_map(|(to, counts)| Body::Connections { to, counts });
+    prop_oneof![
+        heartbeat(),
+        owned,
+        claim,
+        grant,
+        hand_over,
+        ready,
+        late,
+        connections
+    ]
 }
 
 fn message() -> impl Strategy<Value = Message> {

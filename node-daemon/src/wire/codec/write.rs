@@ -43,6 +43,7 @@ impl Writer {
             Body::HandOver { .. } => kind::HAND_OVER,
             Body::Ready { .. } => kind::READY,
             Body::SpokeLate { .. } => kind::SPOKE_LATE,
+            Body::Connections { .. } => kind::CONNECTIONS,
         }
     }
 
@@ -69,6 +70,15 @@ impl Writer {
                 self.keys(keys)
             }
             Body::SpokeLate { keys } => self.keys(keys),
+            Body::Connections { to, counts } => {
+                self.u64(to.0);
+                self.count("counts", counts.len(), Body::MOST_COUNTS)?;
+                for (key, count) in counts {
+                    self.u64(key.0);
+                    self.u32(*count);
+                }
+                Ok(())
+            }
         }
     }
 

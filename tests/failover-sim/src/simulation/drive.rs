@@ -190,7 +190,7 @@ impl<E: Engine> Simulation<E> {
                 self.ask_stations(node, process.run, key, |mac| stations.contains(mac));
             }
             Decision::ProbeSegment { key } => self.ask_stations(node, process.run, key, |_| true),
-            Decision::Conflict { .. } => {}
+            Decision::Conflict { .. } | Decision::Connections(_) => {}
             Decision::ProbeGateway => {
                 if self.shape.gateway && self.network.gateway_answers(node) {
                     let at = self.now + self.chance.u64(200 * MICROSECOND..2 * MILLISECOND);
@@ -525,5 +525,6 @@ fn items(body: &Body) -> usize {
         Body::HandOver { keys, .. } | Body::Ready { keys, .. } | Body::SpokeLate { keys } => {
             keys.len()
         }
+        Body::Connections { counts, .. } => counts.len(),
     }
 }
