@@ -14,6 +14,7 @@
 mod alone;
 mod api;
 mod backups;
+mod connections;
 mod crowd;
 mod intruders;
 mod local;
@@ -54,6 +55,11 @@ shared::cases! {
         operations::case_28_an_excluded_node_hands_over_without_a_loss,
         operations::case_28_a_node_that_the_autoscaler_deletes_hands_over_without_a_loss,
         operations::case_28_a_cordoned_node_keeps_its_addresses,
+        connections::a_drain_resets_connections_where_none_are_kept,
+        connections::drains_break_no_connection,
+        connections::the_table_goes_with_the_last_connection,
+        connections::connections_end_with_the_node_that_they_began_at,
+        connections::a_cordoned_node_that_shuts_down_loses_no_datagram,
         operations::a_daemon_that_is_told_to_end_hands_over_without_a_loss,
         operations::an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire,
         operations::a_daemon_that_returns_gets_its_voice_back_quietly,
