@@ -5,6 +5,7 @@ mod announce;
 mod failover;
 mod failover_bench;
 mod failover_rig;
+mod forwarding_table;
 mod kernel_address;
 mod livez;
 mod livez_bench;
