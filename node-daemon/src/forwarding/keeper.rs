@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::conntrack;
 use super::messages::{self, Transaction};
 use super::state::{Device, Forwarding};
-use super::table::{Flow, KERNEL_LEASE, Table};
+use super::table::{Flow, Group, KERNEL_LEASE, Table};
 use crate::protocol::mac::Mac;
 use crate::protocol::{Moment, NodeId};
 use crate::responder::ConnectionReport;
@@ -104,6 +104,7 @@ async fn keep(mut heard: mpsc::Receiver<Command>, said: mpsc::Sender<Outcome>) {
     loop {
         let next = Instant::now() + LOOK;
         tokio::select! {
+            biased;
             command = heard.recv() => {
                 let Some(command) = command else {
                     return;
@@ -113,7 +114,7 @@ async fn keep(mut heard: mpsc::Receiver<Command>, said: mpsc::Sender<Outcome>) {
                     work.take(command, clock::now());
                 }
             }
-            () = sleep_until(next) => {}
+            () = sleep_until(next), if work.has_something_to_do() => {}
         }
         work.step(clock::now()).await;
     }
@@ -129,7 +130,17 @@ struct Work {
     left_until: Moment,
     renew_at: Moment,
     count_at: Moment,
+    /// Whether to find out if the kernel can do it at all.
+    probe_is_due: bool,
     fault: Option<String>,
+}
+
+/// What was done about the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    /// The kernel has taken one.
+    Written,
 }
 
 impl Work {
@@ -142,8 +153,15 @@ impl Work {
             left_until: clock::now() + KERNEL_LEASE,
             renew_at: Moment::default(),
             count_at: Moment::default(),
+            probe_is_due: false,
             fault: None,
         }
+    }
+
+    /// Whether time alone may change anything.
+    fn has_something_to_do(&self) -> bool {
+        let keeps = self.segments.values().any(|segment| segment.keeps().is_some());
+        keeps || self.written.as_ref().is_none_or(|written| !written.is_empty())
     }
 
     fn say(&self, outcome: Outcome) {
@@ -155,6 +173,7 @@ impl Work {
     fn take(&mut self, command: Command, now: Moment) {
         match command {
             Command::Configure(segments) => {
+                self.probe_is_due = true;
                 self.segments.retain(|name, _| segments.contains_key(name));
                 for (name, (device, keep_for)) in segments {
                     let segment = self.segments.entry(name).or_default();
@@ -221,7 +240,7 @@ impl Work {
     }
 
     /// Writes the table where it is not as it should be, or is to be renewed.
-    async fn bring_about(&mut self, with_own: bool, now: Moment) -> Result<(), NftError> {
+    async fn bring_about(&mut self, with_own: bool, now: Moment) -> Result<Done, NftError> {
         let wanted = Forwarding::table(self.segments.values(), now);
         if wanted.is_empty() {
             let goes = match &self.written {
@@ -229,15 +248,17 @@ impl Work {
                 None => now >= self.left_until,
             };
             if goes {
-                clean_up().await?;
+                if let Err(error) = clean_up().await {
+                    tracing::debug!(error = %with_causes(&error), "the table is left to run out");
+                }
                 self.written = Some(wanted);
             }
-            return Ok(());
+            return self.probe().await;
         }
         let before = self.written.as_ref();
         let current = before.is_some_and(|before| !wanted.differs_from(before));
         if current && now < self.renew_at && !with_own {
-            return Ok(());
+            return Ok(Done::Nothing);
         }
         let own = if with_own { self.own_flows().await? } else { BTreeSet::new() };
         let anew = before.is_none_or(Table::is_empty);
@@ -247,7 +268,7 @@ impl Work {
             Ok(()) => {
                 self.written = Some(wanted);
                 self.renew_at = now + RENEW;
-                Ok(())
+                Ok(Done::Written)
             }
             Err(error) => {
                 // What is there is not what was thought: the next time all is written anew.
@@ -258,6 +279,30 @@ impl Work {
         }
     }
 
+    /// Writes a table for no address, so that a kernel that cannot is known of before anything moves.
+    async fn probe(&mut self) -> Result<Done, NftError> {
+        let keeping = self.segments.values().find_map(Forwarding::keeps);
+        let (Some(device), true, Some(before)) = (keeping, self.probe_is_due, &self.written) else {
+            return Ok(Done::Nothing);
+        };
+        let group = Group {
+            device: device.name.clone(),
+            own: device.mac,
+            former: device.mac,
+            never_from: [device.mac].into(),
+            learns: false,
+            addresses: BTreeMap::new(),
+        };
+        let table = Table {
+            groups: vec![group],
+            known_for: KERNEL_LEASE,
+        };
+        self.probe_is_due = false;
+        write(messages::replace(before, &table, &BTreeSet::new(), true)).await?;
+        clean_up().await?;
+        Ok(Done::Written)
+    }
+
     /// This node's own connections to what is passed on.
     async fn own_flows(&self) -> Result<BTreeSet<Flow>, NftError> {
         let pointed: BTreeSet<IpAddr> =
@@ -266,8 +311,12 @@ impl Work {
         Ok(flows.filter(|flow| pointed.contains(&flow.destination)).collect())
     }
 
-    fn note(&mut self, done: Result<(), NftError>) {
-        let fault = done.err().map(|error| with_causes(&error));
+    fn note(&mut self, done: Result<Done, NftError>) {
+        let fault = match done {
+            Ok(Done::Nothing) => return,
+            Ok(Done::Written) => None,
+            Err(error) => Some(with_causes(&error)),
+        };
         if fault.is_some() {
             for segment in self.segments.values_mut() {
                 segment.give_up_offers();

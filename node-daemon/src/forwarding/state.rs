@@ -111,6 +111,12 @@ impl Forwarding {
         self.keep_for = keep_for;
     }
 
+    /// The interface, if connections are kept on it.
+    #[must_use]
+    pub fn keeps(&self) -> Option<&Device> {
+        self.device.as_ref().filter(|_| !self.keep_for.is_zero())
+    }
+
     /// Takes in who is a member, and where. What is passed on to somebody else ends.
     pub fn set_members(&mut self, members: BTreeMap<NodeId, Mac>) {
         self.pointers

@@ -4,6 +4,7 @@ mod again;
 mod consent;
 mod failover;
 mod grouping;
+mod keeping;
 mod many;
 mod moves;
 mod preferred;
@@ -15,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::*;
-use crate::protocol::decision::{Consent, Destination, Request};
+use crate::protocol::decision::{ConnectionEvent, Consent, Destination, Request};
 use crate::protocol::mac::Mac;
 use crate::protocol::message::{Claim, Contact, Grant, VoterSet};
 use crate::protocol::random::mix;
@@ -38,6 +39,7 @@ enum Event {
     Kernel(NodeId),
     Address(Key, Mac),
     Gateway,
+    Prepared(Key),
     View,
 }
 
@@ -79,6 +81,8 @@ struct World {
     leases_unchanged: BTreeSet<NodeId>,
     /// Nodes whose kernels do not answer.
     dead_kernels: BTreeSet<NodeId>,
+    /// How long it takes to have connections passed on; `None`: it never comes to that.
+    prepares_in: Option<Duration>,
     /// Nodes that cannot reach the gateway.
     gateway_down: BTreeSet<u64>,
     keys: BTreeMap<Key, Wanted>,
@@ -118,6 +122,7 @@ impl World {
             no_api: BTreeSet::new(),
             leases_unchanged: BTreeSet::new(),
             dead_kernels: BTreeSet::new(),
+            prepares_in: Some(DELAY),
             gateway_down: BTreeSet::new(),
             keys: (0..keys)
                 .map(|key| Key(mix(key)))
@@ -265,6 +270,7 @@ impl World {
                 machine.address_answered(key, mac, now);
             }
             Event::Gateway => machine.gateway_answered(now),
+            Event::Prepared(key) => machine.connections_prepared(&[key], now),
         });
     }
 
@@ -347,7 +353,15 @@ impl World {
                 let asked = self.now;
                 self.later(node, API_DELAY, Event::Api(answer, asked));
             }
-            Decision::Burst { .. } | Decision::Conflict { .. } | Decision::Note(_) => {}
+            Decision::Connections(ConnectionEvent::Offered { key, .. }) => {
+                if let Some(delay) = self.prepares_in {
+                    self.later(node, delay, Event::Prepared(*key));
+                }
+            }
+            Decision::Burst { .. }
+            | Decision::Conflict { .. }
+            | Decision::Connections(_)
+            | Decision::Note(_) => {}
         }
     }
 
