@@ -126,9 +126,9 @@ impl Snapshot {
     /// update of the daemon alone leaves Nodes as they are.
     #[must_use]
     pub fn shuts_down(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| {
-            node.unschedulable || node.readiness == Readiness::NotReady
-        })
+        self.node
+            .as_ref()
+            .is_some_and(|node| node.unschedulable || node.readiness == Readiness::NotReady)
     }
 
     /// What a person says of the Node's maintenance.

@@ -160,8 +160,15 @@ impl Work {
 
     /// Whether time alone may change anything.
     fn has_something_to_do(&self) -> bool {
-        let keeps = self.segments.values().any(|segment| segment.keeps().is_some());
-        keeps || self.written.as_ref().is_none_or(|written| !written.is_empty())
+        let keeps = self
+            .segments
+            .values()
+            .any(|segment| segment.keeps().is_some());
+        keeps
+            || self
+                .written
+                .as_ref()
+                .is_none_or(|written| !written.is_empty())
     }
 
     fn say(&self, outcome: Outcome) {
@@ -260,7 +267,11 @@ impl Work {
         if current && now < self.renew_at && !with_own {
             return Ok(Done::Nothing);
         }
-        let own = if with_own { self.own_flows().await? } else { BTreeSet::new() };
+        let own = if with_own {
+            self.own_flows().await?
+        } else {
+            BTreeSet::new()
+        };
         let anew = before.is_none_or(Table::is_empty);
         let nothing = Table::default();
         let transaction = messages::replace(before.unwrap_or(&nothing), &wanted, &own, anew);
@@ -305,10 +316,15 @@ impl Work {
 
     /// This node's own connections to what is passed on.
     async fn own_flows(&self) -> Result<BTreeSet<Flow>, NftError> {
-        let pointed: BTreeSet<IpAddr> =
-            self.segments.values().flat_map(Forwarding::pointed).collect();
+        let pointed: BTreeSet<IpAddr> = self
+            .segments
+            .values()
+            .flat_map(Forwarding::pointed)
+            .collect();
         let flows = flows().await?.into_iter();
-        Ok(flows.filter(|flow| pointed.contains(&flow.destination)).collect())
+        Ok(flows
+            .filter(|flow| pointed.contains(&flow.destination))
+            .collect())
     }
 
     fn note(&mut self, done: Result<Done, NftError>) {

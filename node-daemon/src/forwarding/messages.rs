@@ -20,19 +20,23 @@
 //!
 //! The sets with flows stay when the table is written anew; all else is replaced, in one transaction.
 
+mod batch;
+mod family;
+mod rule;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use self::batch::Batch;
+pub use self::batch::Transaction;
+use self::family::Family;
+use self::rule::{EQUAL, LINK, NETWORK, REG, Rule, TRANSPORT};
 use super::TABLE;
 use super::attributes::Attributes;
 use super::conntrack::{TCP, UDP};
 use super::table::{Flow, Group, HALF_OPEN, MOST_FLOWS, Table, UDP_SILENCE};
 
-const NFPROTO_NETDEV: u8 = 5;
-const SUBSYSTEM: u16 = 10;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
 const NEWTABLE: u16 = 0;
 const DELTABLE: u16 = 2;
 const NEWCHAIN: u16 = 3;
@@ -42,163 +46,23 @@ const DELRULE: u16 = 8;
 const NEWSET: u16 = 9;
 const DELSET: u16 = 11;
 const NEWSETELEM: u16 = 12;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_ACK: u16 = 4;
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_APPEND: u16 = 0x800;
 
 /// Before everything else at ingress.
 const PRIORITY: i32 = -300;
-/// The first 4-byte register; 16-byte ones begin at 1.
-const REG: u32 = 8;
-const VERDICT: u32 = 0;
 const ACCEPT: i32 = 1;
 const GOTO: i32 = -4;
-const LINK: u32 = 0;
-const NETWORK: u32 = 1;
-const TRANSPORT: u32 = 2;
-const EQUAL: u32 = 0;
 const UNEQUAL: u32 = 1;
 const ADD: u32 = 0;
 const UPDATE: u32 = 1;
 const SET_TIMEOUT: u32 = 0x10;
 const SET_EVAL: u32 = 0x20;
-/// The types of keys, which only `nft` looks at.
-const TYPE_IPV4: u32 = 7;
-const TYPE_IPV6: u32 = 8;
 const TYPE_ETHER: u32 = 9;
-const TYPE_PROTOCOL: u32 = 12;
-const TYPE_SERVICE: u32 = 13;
 /// As many elements in one message: its length is told in 16 bits.
 const ELEMENTS: usize = 400;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
-
-/// One family of addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    const ALL: [Self; 2] = [Self::V4, Self::V6];
-
-    const fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(_) => Self::V4,
-            IpAddr::V6(_) => Self::V6,
-        }
-    }
-
-    const fn digit(self) -> char {
-        match self {
-            Self::V4 => '4',
-            Self::V6 => '6',
-        }
-    }
-
-    /// In network byte order, as `meta protocol` has it.
-    const fn ethertype(self) -> [u8; 2] {
-        match self {
-            Self::V4 => [0x08, 0x00],
-            Self::V6 => [0x86, 0xdd],
-        }
-    }
-
-    const fn address_length(self) -> u32 {
-        match self {
-            Self::V4 => 4,
-            Self::V6 => 16,
-        }
-    }
-
-    /// Where source, destination and protocol are in the header.
-    const fn offsets(self) -> (u32, u32, u32) {
-        match self {
-            Self::V4 => (12, 16, 9),
-            Self::V6 => (8, 24, 6),
-        }
-    }
-
-    const fn address_type(self) -> u32 {
-        match self {
-            Self::V4 => TYPE_IPV4,
-            Self::V6 => TYPE_IPV6,
-        }
-    }
-
-    /// Addresses, protocol, ports, each in whole registers.
-    const fn flow_length(self) -> u32 {
-        2 * self.address_length() + 12
-    }
-
-    fn flow_type(self) -> u32 {
-        let address = self.address_type();
-        let parts = [address, address, TYPE_PROTOCOL, TYPE_SERVICE, TYPE_SERVICE];
-        parts.iter().fold(0, |all, part| all << 6 | part)
-    }
-}
-
-/// A transaction, and the sequence number of its last message that is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transaction {
-    /// All messages.
-    pub bytes: Vec<u8>,
-    /// The number of the one that the kernel acknowledges.
-    pub last: u32,
-}
-
-struct Batch {
-    bytes: Vec<u8>,
-    sequence: u32,
-    /// Where the flags of the last message are.
-    flags: usize,
-}
-
-impl Batch {
-    fn begin() -> Self {
-        let mut batch = Self {
-            bytes: Vec::new(),
-            sequence: 0,
-            flags: 0,
-        };
-        batch.message(BATCH_BEGIN, 0, [0, 0, 0, 10], &Attributes::default());
-        batch
-    }
-
-    fn message(&mut self, kind: u16, flags: u16, header: [u8; 4], attributes: &Attributes) {
-        self.sequence += 1;
-        let length = u32::try_from(20 + attributes.len()).unwrap_or(u32::MAX);
-        self.bytes.extend(length.to_ne_bytes());
-        self.bytes.extend(kind.to_ne_bytes());
-        self.flags = self.bytes.len();
-        self.bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        self.bytes.extend(self.sequence.to_ne_bytes());
-        self.bytes.extend([0; 4]);
-        self.bytes.extend(header);
-        self.bytes.extend(attributes.as_bytes());
-    }
-
-    fn add(&mut self, kind: u16, flags: u16, attributes: &Attributes) {
-        let kind = SUBSYSTEM << 8 | kind;
-        self.message(kind, flags, [NFPROTO_NETDEV, 0, 0, 0], attributes);
-    }
-
-    /// Has the last message answered: the kernel answers in order, and a refusal in any case.
-    fn end(mut self) -> Transaction {
-        let last = self.sequence;
-        let place = self.bytes.get_mut(self.flags..);
-        if let Some(flags) = place.and_then(<[u8]>::first_chunk_mut) {
-            *flags = (u16::from_ne_bytes(*flags) | NLM_F_ACK).to_ne_bytes();
-        }
-        self.message(BATCH_END, 0, [0, 0, 0, 10], &Attributes::default());
-        Transaction {
-            bytes: self.bytes,
-            last,
-        }
-    }
-}
 
 fn table() -> Attributes {
     Attributes::default().text(1, TABLE)
@@ -217,8 +81,18 @@ pub fn replace(before: &Table, wanted: &Table, own: &BTreeSet<Flow>, anew: bool)
         take_away(&mut batch, before);
     }
     for family in Family::ALL {
-        add_flow_set(&mut batch, &format!("own{}", family.digit()), family, wanted.known_for);
-        add_flow_set(&mut batch, &format!("old{}", family.digit()), family, UDP_SILENCE);
+        add_flow_set(
+            &mut batch,
+            &format!("own{}", family.digit()),
+            family,
+            wanted.known_for,
+        );
+        add_flow_set(
+            &mut batch,
+            &format!("old{}", family.digit()),
+            family,
+            UDP_SILENCE,
+        );
         add_flows(&mut batch, family, own, wanted.known_for);
     }
     for (index, group) in wanted.groups.iter().enumerate() {
@@ -296,7 +170,9 @@ fn add_elements<'a>(batch: &mut Batch, set: &str, elements: impl Iterator<Item =
     for elements in elements.chunks(ELEMENTS) {
         let list = elements
             .iter()
-            .fold(Attributes::default(), |list, element| list.nested(1, element));
+            .fold(Attributes::default(), |list, element| {
+                list.nested(1, element)
+            });
         let attributes = table().text(2, set).nested(3, &list);
         batch.add(NEWSETELEM, NLM_F_CREATE, &attributes);
     }
@@ -314,8 +190,12 @@ fn add_flows(batch: &mut Batch, family: Family, own: &BTreeSet<Flow>, timeout: D
     let set = format!("own{}", family.digit());
     // The rest of the set is for new ones.
     let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
-    let these = own.iter().filter(|flow| Family::of(flow.destination) == family);
-    let elements = these.take(most).map(|flow| element(&key(flow), Some(timeout)));
+    let these = own
+        .iter()
+        .filter(|flow| Family::of(flow.destination) == family);
+    let elements = these
+        .take(most)
+        .map(|flow| element(&key(flow), Some(timeout)));
     add_elements(batch, &set, elements);
 }
 
@@ -348,7 +228,10 @@ fn add_group(batch: &mut Batch, index: usize, group: &Group, known_for: Duration
         timeout: None,
     };
     add_set(batch, &macs);
-    let never_from = group.never_from.iter().map(|mac| element(&mac.octets(), None));
+    let never_from = group
+        .never_from
+        .iter()
+        .map(|mac| element(&mac.octets(), None));
     add_elements(batch, &members, never_from);
     for family in Family::ALL {
         let name = format!("a{}_{index}", family.digit());
@@ -367,7 +250,11 @@ fn add_group(batch: &mut Batch, index: usize, group: &Group, known_for: Duration
         add_elements(batch, &name, elements);
     }
     for chain in ["f", "v4", "v6"] {
-        batch.add(NEWCHAIN, NLM_F_CREATE, &table().text(3, &format!("{chain}_{index}")));
+        batch.add(
+            NEWCHAIN,
+            NLM_F_CREATE,
+            &table().text(3, &format!("{chain}_{index}")),
+        );
     }
     let hook = Attributes::default()
         .number(1, 0)
@@ -395,7 +282,10 @@ fn add_group(batch: &mut Batch, index: usize, group: &Group, known_for: Duration
 }
 
 fn family_rules(family: Family, index: usize, learns: bool, known_for: Duration) -> Vec<Rule> {
-    let (own, old) = (format!("own{}", family.digit()), format!("old{}", family.digit()));
+    let (own, old) = (
+        format!("own{}", family.digit()),
+        format!("old{}", family.digit()),
+    );
     let to_former = format!("f_{index}");
     let from_member = Rule::default()
         .load(LINK, 6, 6, REG)
@@ -453,115 +343,4 @@ fn milliseconds(duration: Duration) -> u64 {
 
 fn value(bytes: &[u8]) -> Attributes {
     Attributes::default().bytes(1, bytes)
-}
-
-/// The expressions of one rule.
-#[derive(Default)]
-struct Rule(Attributes);
-
-impl Rule {
-    fn expression(self, name: &str, data: &Attributes) -> Self {
-        let expression = Attributes::default().text(1, name).nested(2, data);
-        Self(self.0.nested(1, &expression))
-    }
-
-    /// `meta protocol`
-    fn is(self, family: Family) -> Self {
-        let meta = Attributes::default().number(1, REG).number(2, 1);
-        self.expression("meta", &meta)
-            .compare(EQUAL, &family.ethertype())
-    }
-
-    fn load(self, base: u32, offset: u32, length: u32, register: u32) -> Self {
-        let payload = Attributes::default()
-            .number(1, register)
-            .number(2, base)
-            .number(3, offset)
-            .number(4, length);
-        self.expression("payload", &payload)
-    }
-
-    fn compare(self, how: u32, with: &[u8]) -> Self {
-        let compare = Attributes::default().number(1, REG).number(2, how);
-        self.expression("cmp", &compare.nested(3, &value(with)))
-    }
-
-    fn mask(self, mask: &[u8]) -> Self {
-        let length = u32::try_from(mask.len()).unwrap_or(0);
-        let bitwise = Attributes::default()
-            .number(1, REG)
-            .number(2, REG)
-            .number(3, length)
-            .nested(4, &value(mask))
-            .nested(5, &value(&vec![0; mask.len()]));
-        self.expression("bitwise", &bitwise)
-    }
-
-    fn protocol(self, family: Family, protocol: u8) -> Self {
-        let (_, _, offset) = family.offsets();
-        self.load(NETWORK, offset, 1, REG).compare(EQUAL, &[protocol])
-    }
-
-    /// Loads what tells a flow from others.
-    fn flow(self, family: Family) -> Self {
-        let (source, destination, protocol) = family.offsets();
-        let length = family.address_length();
-        let registers = length / 4;
-        self.load(NETWORK, source, length, REG)
-            .load(NETWORK, destination, length, REG + registers)
-            .load(NETWORK, protocol, 1, REG + 2 * registers)
-            .load(TRANSPORT, 0, 2, REG + 2 * registers + 1)
-            .load(TRANSPORT, 2, 2, REG + 2 * registers + 2)
-    }
-
-    fn lookup(self, set: &str) -> Self {
-        let lookup = Attributes::default().text(1, set).number(2, REG);
-        self.expression("lookup", &lookup)
-    }
-
-    /// Puts what is loaded into a set. The rule does not match where the set is full.
-    fn remember(self, how: u32, set: &str, timeout: Duration) -> Self {
-        let dynset = Attributes::default()
-            .text(1, set)
-            .number(3, how)
-            .number(4, REG)
-            .large(6, milliseconds(timeout));
-        self.expression("dynset", &dynset)
-    }
-
-    fn counter(self) -> Self {
-        self.expression("counter", &Attributes::default())
-    }
-
-    fn set(self, bytes: &[u8]) -> Self {
-        let immediate = Attributes::default().number(1, REG).nested(2, &value(bytes));
-        self.expression("immediate", &immediate)
-    }
-
-    /// Writes what was set, six bytes, into the Ethernet header.
-    fn write(self, offset: u32) -> Self {
-        let payload = Attributes::default()
-            .number(5, REG)
-            .number(2, LINK)
-            .number(3, offset)
-            .number(4, 6);
-        self.expression("payload", &payload)
-    }
-
-    /// Sends it by the interface that it came by, whose number is in the first register.
-    fn forward(self) -> Self {
-        let meta = Attributes::default().number(1, REG).number(2, 4);
-        let fwd = Attributes::default().number(1, REG);
-        self.expression("meta", &meta).expression("fwd", &fwd)
-    }
-
-    fn verdict(self, code: i32, chain: Option<&str>) -> Self {
-        let mut verdict = Attributes::default().bytes(1, &code.to_be_bytes());
-        if let Some(chain) = chain {
-            verdict = verdict.text(2, chain);
-        }
-        let data = Attributes::default().nested(2, &verdict);
-        let immediate = Attributes::default().number(1, VERDICT).nested(2, &data);
-        self.expression("immediate", &immediate)
-    }
 }

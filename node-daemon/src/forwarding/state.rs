@@ -121,7 +121,8 @@ impl Forwarding {
     pub fn set_members(&mut self, members: BTreeMap<NodeId, Mac>) {
         self.pointers
             .retain(|_, pointer| members.contains_key(&pointer.former));
-        self.served.retain(|_, served| members.contains_key(&served.to));
+        self.served
+            .retain(|_, served| members.contains_key(&served.to));
         self.members = members;
     }
 
@@ -246,7 +247,9 @@ impl Forwarding {
     pub fn counts(&self, now: Moment) -> Vec<Count> {
         let of = |(address, served): (&IpAddr, &Served)| {
             let found = served.count?;
-            let none = served.none_since.is_some_and(|since| since + NONE_FOR <= now);
+            let none = served
+                .none_since
+                .is_some_and(|since| since + NONE_FOR <= now);
             let passes_on = self.pointers.contains_key(address);
             let connections = match (found, none && !passes_on) {
                 (0, true) => 0,
@@ -290,7 +293,10 @@ impl Forwarding {
                 device: device.name.clone(),
                 own: device.mac,
                 former,
-                never_from: all.into_iter().filter(|mac| Some(*mac) != successor).collect(),
+                never_from: all
+                    .into_iter()
+                    .filter(|mac| Some(*mac) != successor)
+                    .collect(),
                 learns,
                 addresses,
             }
@@ -304,7 +310,10 @@ impl Forwarding {
         let segments: Vec<&Self> = segments.collect();
         let known_for = segments.iter().map(|segment| segment.keep_for).max();
         Table {
-            groups: segments.iter().flat_map(|segment| segment.groups(now)).collect(),
+            groups: segments
+                .iter()
+                .flat_map(|segment| segment.groups(now))
+                .collect(),
             known_for: known_for.unwrap_or_default(),
         }
     }

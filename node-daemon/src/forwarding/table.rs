@@ -70,7 +70,11 @@ impl Table {
     pub fn differs_from(&self, other: &Self) -> bool {
         let without_times = |table: &Self| {
             let groups = table.groups.iter().map(|group| Group {
-                addresses: group.addresses.keys().map(|a| (*a, Duration::ZERO)).collect(),
+                addresses: group
+                    .addresses
+                    .keys()
+                    .map(|a| (*a, Duration::ZERO))
+                    .collect(),
                 ..group.clone()
             });
             (groups.collect::<Vec<_>>(), table.known_for)

@@ -25,8 +25,8 @@ use super::system::SegmentSockets;
 use super::upgrade_state::SegmentState;
 use super::{DesiredSegment, Member, News, Report};
 use crate::protocol::{
-    AnnounceMode, Answer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine,
-    Message, Moment, NodeId, Parameters, Path,
+    AnnounceMode, Answer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine, Message,
+    Moment, NodeId, Parameters, Path,
 };
 use crate::wire::codec::{self, Decoded, Refusal, SegmentId};
 use crate::wire::frames::Claim;

@@ -179,10 +179,14 @@ fn node_shuts_down_if_it_is_cordoned_or_not_ready() {
         node: Some(Arc::new(NodeView::slim(read(value)))),
         ..Snapshot::default()
     };
-    let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    let ready =
+        |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
     assert!(!Snapshot::default().shuts_down());
     assert!(!snapshot(ready("True")).shuts_down());
-    assert!(!snapshot(ready("Unknown")).shuts_down(), "its kubelet is silent, which says nothing");
+    assert!(
+        !snapshot(ready("Unknown")).shuts_down(),
+        "its kubelet is silent, which says nothing"
+    );
     assert!(snapshot(ready("False")).shuts_down());
     assert!(snapshot(json!({"spec": {"unschedulable": true}})).shuts_down());
 }

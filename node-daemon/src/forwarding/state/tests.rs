@@ -140,7 +140,10 @@ fn kernel_is_given_no_more_than_its_lease_and_what_is_left() {
     assert_eq!(b.groups(NOW)[0].addresses[&address()], KERNEL_LEASE);
     let near = NOW + HOUR - Duration::from_secs(7);
     b.told(A, address(), 1, near);
-    assert_eq!(b.groups(near)[0].addresses[&address()], Duration::from_secs(7));
+    assert_eq!(
+        b.groups(near)[0].addresses[&address()],
+        Duration::from_secs(7)
+    );
 }
 
 #[test]
@@ -152,7 +155,11 @@ fn says_none_only_when_none_is_found_for_a_while_and_nothing_is_passed_on() {
     let count = |b: &Forwarding, now| b.counts(now)[0].connections;
     b.counted(address(), 0, NOW);
     assert_eq!(count(&b, NOW), 1);
-    assert_eq!(count(&b, NOW + NONE_FOR), 1, "A's connections pass through here");
+    assert_eq!(
+        count(&b, NOW + NONE_FOR),
+        1,
+        "A's connections pass through here"
+    );
     b.told(A, address(), 0, NOW);
     assert_eq!(count(&b, NOW + NONE_FOR - Duration::from_nanos(1)), 1);
     assert_eq!(count(&b, NOW + NONE_FOR), 0);
@@ -165,7 +172,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
@@ -178,8 +188,10 @@ fn frames_come_to_rest_after_any_history() {
     let mut dice = Dice(7);
     let (mut hops_at_most, mut chains) = (0, 0);
     for _ in 0..4_000 {
-        let mut nodes: BTreeMap<NodeId, Forwarding> =
-            (1..=NODES).map(NodeId).map(|node| (node, member(node, NODES))).collect();
+        let mut nodes: BTreeMap<NodeId, Forwarding> = (1..=NODES)
+            .map(NodeId)
+            .map(|node| (node, member(node, NODES)))
+            .collect();
         let mut speaker = A;
         let mut faithful = true;
         let mut spoke = vec![A];
@@ -191,11 +203,20 @@ fn frames_come_to_rest_after_any_history() {
             let (prepared, told) = (dice.below(5) > 0, dice.below(5) > 0);
             faithful &= prepared && told;
             if prepared {
-                nodes.get_mut(&next).unwrap().prepare(address(), speaker, NOW);
+                nodes
+                    .get_mut(&next)
+                    .unwrap()
+                    .prepare(address(), speaker, NOW);
             }
             let successor = told.then_some(next);
-            nodes.get_mut(&speaker).unwrap().stopped(address(), successor, NOW);
-            nodes.get_mut(&next).unwrap().began(address(), Some(speaker), NOW);
+            nodes
+                .get_mut(&speaker)
+                .unwrap()
+                .stopped(address(), successor, NOW);
+            nodes
+                .get_mut(&next)
+                .unwrap()
+                .began(address(), Some(speaker), NOW);
             speaker = next;
             spoke.push(next);
         }
@@ -206,7 +227,8 @@ fn frames_come_to_rest_after_any_history() {
                 loop {
                     let groups = nodes[&at].groups(NOW);
                     let group = groups.first().filter(|group| {
-                        Some(at) != owner && from.is_none_or(|from| !group.never_from.contains(&from))
+                        Some(at) != owner
+                            && from.is_none_or(|from| !group.never_from.contains(&from))
                     });
                     let Some(group) = group else { break };
                     from = Some(mac(at));
@@ -217,7 +239,11 @@ fn frames_come_to_rest_after_any_history() {
                 hops_at_most = hops_at_most.max(hops);
                 // No node twice: a second time as speaker forgets where the first one's connections came from.
                 let distinct: BTreeSet<_> = spoke.iter().collect();
-                if faithful && distinct.len() == spoke.len() && entered == speaker && owner.is_some() {
+                if faithful
+                    && distinct.len() == spoke.len()
+                    && entered == speaker
+                    && owner.is_some()
+                {
                     assert_eq!(Some(at), owner, "{spoke:?}");
                     chains += u32::from(hops > 1);
                 }

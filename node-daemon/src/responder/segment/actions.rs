@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::Segment;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
-    AnnounceMode, ApiAnswer, Body, Cause, ConnectionEvent, Decision, Destination, Key, Moment, Path,
-    Transition, Transmit,
+    AnnounceMode, ApiAnswer, Body, Cause, ConnectionEvent, Decision, Destination, Key, Moment,
+    Path, Transition, Transmit,
 };
-use crate::responder::{ConnectionReport, Report};
 use crate::responder::address_responder::{Beginning, Notice};
 use crate::responder::shared::Shared;
+use crate::responder::{ConnectionReport, Report};
 use crate::wire::codec;
 use crate::wire::frames;
 

@@ -77,8 +77,10 @@ impl Socket {
     /// Asks for rules, and reads those of our table.
     pub(super) async fn dump(&mut self, question: Question) -> Result<Vec<String>, NftError> {
         let mut found = Vec::new();
-        self.list(question, |payload| found.extend(messages::read_rule(payload)))
-            .await?;
+        self.list(question, |payload| {
+            found.extend(messages::read_rule(payload))
+        })
+        .await?;
         Ok(found)
     }
 

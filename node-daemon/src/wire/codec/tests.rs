@@ -176,9 +176,11 @@ fn body() -> impl Strategy<Value = Body> {
         keys,
     });
     let late = keys(128).prop_map(|keys| Body::SpokeLate { keys });
-    let counts = proptest::collection::vec((any::<u64>().prop_map(Key), any::<u32>()), 0..=Body::MOST_COUNTS);
-    let connections =
-        (node(), counts).prop_map(|(to, counts)| Body::Connections { to, counts });
+    let counts = proptest::collection::vec(
+        (any::<u64>().prop_map(Key), any::<u32>()),
+        0..=Body::MOST_COUNTS,
+    );
+    let connections = (node(), counts).prop_map(|(to, counts)| Body::Connections { to, counts });
     prop_oneof![
         heartbeat(),
         owned,

@@ -64,7 +64,10 @@ fn flows_stay_when_the_table_is_written_anew() {
             let own = BTreeSet::from([flow()]);
             write(messages::replace(&nothing, &first, &own, true)).await;
             let own = sh("nft list set netdev mooring own4");
-            assert!(own.contains("192.0.2.9 . 192.0.2.100 . tcp . 4242 . 80"), "{own}");
+            assert!(
+                own.contains("192.0.2.9 . 192.0.2.100 . tcp . 4242 . 80"),
+                "{own}"
+            );
 
             let second = table(&["192.0.2.101"]);
             write(messages::replace(&first, &second, &BTreeSet::new(), false)).await;

@@ -19,7 +19,9 @@ fn offers(world: &World) -> Vec<(Moment, Moment)> {
             Decision::Connections(ConnectionEvent::Offered { key, .. }) => {
                 offered.entry(*key).or_insert(*at);
             }
-            Decision::Begin { key, .. } => found.extend(offered.remove(key).map(|from| (from, *at))),
+            Decision::Begin { key, .. } => {
+                found.extend(offered.remove(key).map(|from| (from, *at)))
+            }
             _ => {}
         }
     }
@@ -97,17 +99,22 @@ fn former_speaker_that_dies_is_said_to_be_gone() {
 fn new_speaker_hears_how_many_connections_are_left() {
     let mut world = keeping();
     let counts: Vec<(Key, u32)> = (0..150).map(|key| (Key(key), 7)).collect();
-    world.act(1, |machine, now| machine.tell_connections(NodeId(2), &counts, now));
+    world.act(1, |machine, now| {
+        machine.tell_connections(NodeId(2), &counts, now)
+    });
     world.run(ms(50));
     let heard = |node: u64| {
-        let counts = world.log.iter().filter_map(|(_, at, decision)| match decision {
-            Decision::Connections(ConnectionEvent::Counted { from, counts })
-                if *at == node && *from == NodeId(1) =>
-            {
-                Some(counts.len())
-            }
-            _ => None,
-        });
+        let counts = world
+            .log
+            .iter()
+            .filter_map(|(_, at, decision)| match decision {
+                Decision::Connections(ConnectionEvent::Counted { from, counts })
+                    if *at == node && *from == NodeId(1) =>
+                {
+                    Some(counts.len())
+                }
+                _ => None,
+            });
         counts.sum::<usize>()
     };
     assert_eq!((heard(2), heard(3)), (150, 0));
