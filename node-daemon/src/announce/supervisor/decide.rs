@@ -19,9 +19,14 @@ use crate::protocol::NodeId;
 use crate::vlan::sysctl;
 
 impl<E: EventSink> SupervisorState<E> {
-    /// Whether the snapshot says what there is to announce.
+    /// Whether the snapshot says what there is to announce, and the kernel which interfaces there are.
     pub(super) fn decided(&self) -> bool {
-        self.context.snapshot.load().decides_speakers()
+        self.knows_interfaces() && self.context.snapshot.load().decides_speakers()
+    }
+
+    /// Every node has interfaces; as long as the kernel has not said which, all would seem lost.
+    fn knows_interfaces(&self) -> bool {
+        !self.links.borrow().is_empty()
     }
 
     /// Decides anew, if enough is known. Gives the time at which something else may follow from the
@@ -31,7 +36,7 @@ impl<E: EventSink> SupervisorState<E> {
         self.reporter.view_age(&snapshot);
         self.reporter.maintenance(&snapshot);
         let links = Arc::clone(&self.links.borrow_and_update());
-        if !snapshot.decides_speakers() {
+        if !self.knows_interfaces() || !snapshot.decides_speakers() {
             return None;
         }
         self.assign(&snapshot);
@@ -99,9 +104,7 @@ impl<E: EventSink> SupervisorState<E> {
     /// Uses what the process before has saved: the API server has not answered yet, or is `away`.
     pub(super) fn use_saved_state(&mut self, left: &State, ending: bool, away: bool) {
         let links = Arc::clone(&self.links.borrow());
-        if links.is_empty() || !self.context.may_take_part() {
-            // Every node has interfaces; which, the kernel has not said yet. Without them all would
-            // seem lost.
+        if !self.knows_interfaces() || !self.context.may_take_part() {
             return;
         }
         let proxy_works = self.context.snapshot.load().service_proxy.may_work();

@@ -100,7 +100,7 @@ impl Images {
     /// Imports them on a machine, Mooring's with the command of the page.
     pub(super) async fn import(&self, page: &Page, machine: &Machine) -> Result<()> {
         let mut commands = format!("cd {ON_MACHINES}\n");
-        let import = page.command("ctr --namespace k8s.io images import")?;
+        let import = page.command("images import mooring-$program.tar")?;
         let of_busybox = import.replace("mooring-$program", "busybox");
         commands += &format!("for program in central node; do\n{import}\ndone\n{of_busybox}\n");
         for program in ["central", "node"] {

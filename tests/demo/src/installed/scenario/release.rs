@@ -43,7 +43,7 @@ impl Reader<'_> {
                 let third = "  - match: {name: n3}\n    id: n3\n    addresses:\n      \
                              - {type: InternalIP, address: 10.77.0.13}\n";
                 shell.write("machines.yaml", &(machines + third))?;
-                shell.run(&install.command("helm install mooring")?).await?;
+                shell.run(&install.command("helm install mooring deploy/chart")?).await?;
                 self.rolled_out(&install.command("rollout status")?).await?;
                 Ok("central and daemons are ready".to_owned())
             })
