@@ -7,11 +7,11 @@
 //! ```
 //!
 //! A node is a network, mount and process namespace of its own, with its own `/etc`, `/var`, `/run` and
-//! cgroup: [`machine::Machine`]. Its kubelet runs the images that `make image` builds. The commands are
-//! those of the pages: [`guide::Page`]. After each step it is counted what the client has lost.
+//! cgroup: `machine::Machine`. Its kubelet runs the images that `make image` builds. The commands are
+//! those of the pages: `guide::Page`. After each step it is counted what the client has lost.
 //!
 //! `NODE_PROGRAMS` names the folder that `tests/node-programs/build.sh` prints, `HELM` the program that
-//! `deploy/render.sh --helm` prints. Namespaces end with the program, and [`cgroups::Cgroups`] are removed.
+//! `deploy/render.sh --helm` prints. Namespaces end with the program, and `cgroups::Cgroups` are removed.
 
 mod cgroups;
 mod client;

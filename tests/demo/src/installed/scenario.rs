@@ -78,10 +78,7 @@ async fn start_kubelets(steps: &Steps<'_>, installation: &mut Installation) -> R
             eventually(async || installation.are_initialised(false).await).await?;
             installation.start_kube_proxies()?;
             for machine in &installation.machines {
-                machine
-                    .services()
-                    .iter()
-                    .for_each(|service| steps.console.heed(service));
+                steps.heed(machine);
             }
             Ok("with the taint uninitialized".to_owned())
         })

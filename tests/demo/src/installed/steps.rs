@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::super::console::{Console, Step};
 use super::client::{Client, Lost};
+use super::machine::Machine;
 
 /// Who tells the steps, and the client that asks meanwhile.
 pub(super) struct Steps<'a> {
@@ -20,6 +21,12 @@ impl<'a> Steps<'a> {
             console,
             client: None,
         }
+    }
+
+    /// The logs of what runs on a machine are shown if a step does not happen.
+    pub(super) fn heed(&self, machine: &Machine) {
+        let services = machine.services().iter();
+        services.for_each(|service| self.console.heed(service));
     }
 
     /// From now on this client asks.

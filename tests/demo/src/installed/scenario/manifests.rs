@@ -65,7 +65,6 @@ impl Reader<'_> {
         let Self {
             steps,
             installation,
-            install,
             before,
             ..
         } = &*self;
@@ -76,11 +75,7 @@ impl Reader<'_> {
                 self.no_pods().await?;
                 let leftovers = before.leftovers(installation).await?;
                 leftovers.check(&LEFT_BY_MANIFESTS, &LEFT_ON_MACHINES)?;
-                shell
-                    .run(&install.block("crd l2networks.mooring.dev")?)
-                    .await?;
-                let leftovers = before.leftovers(installation).await?;
-                leftovers.check(&[], &LEFT_ON_MACHINES)?;
+                self.remove_rest().await?;
                 Ok("no object is left".to_owned())
             })
             .await

@@ -70,10 +70,7 @@ impl Reader<'_> {
                 machine.boot().await?;
                 machine.start_kubelet(CloudProvider::External).await?;
                 machine.start_kube_proxy()?;
-                machine
-                    .services()
-                    .iter()
-                    .for_each(|service| steps.console.heed(service));
+                steps.heed(machine);
                 Ok(format!("{old} is up, its kubelet is well"))
             })
             .await?;
@@ -111,8 +108,7 @@ impl Reader<'_> {
                 shell.run(&format!("kubectl delete node {name}")).await?;
                 machine.stop_kubelet();
                 machine.start_kubelet(CloudProvider::External).await?;
-                let services = machine.services().iter();
-                services.for_each(|service| steps.console.heed(service));
+                steps.heed(machine);
                 let id = eventually(async || {
                     let node = nodes.get(&name).await?;
                     ensure!(node.metadata.uid != old, "it is the Node that was deleted");

@@ -43,7 +43,9 @@ impl Reader<'_> {
                 let third = "  - match: {name: n3}\n    id: n3\n    addresses:\n      \
                              - {type: InternalIP, address: 10.77.0.13}\n";
                 shell.write("machines.yaml", &(machines + third))?;
-                shell.run(&install.command("helm install mooring deploy/chart")?).await?;
+                shell
+                    .run(&install.command("helm install mooring deploy/chart")?)
+                    .await?;
                 self.rolled_out(&install.command("rollout status")?).await?;
                 Ok("central and daemons are ready".to_owned())
             })
@@ -126,15 +128,19 @@ impl Reader<'_> {
             .await?;
         steps
             .take("the rest removed", 120, async {
-                shell
-                    .run(&install.block("crd l2networks.mooring.dev")?)
-                    .await?;
-                let leftovers = before.leftovers(installation).await?;
-                leftovers.check(&[], &LEFT_ON_MACHINES)?;
+                self.remove_rest().await?;
                 installation.are_initialised(true).await?;
                 Ok("no object is left; Nodes are as they were".to_owned())
             })
             .await
+    }
+
+    /// Removes what the page says is left; then there is nothing more.
+    pub(super) async fn remove_rest(&self) -> Result<()> {
+        let remove = self.install.block("crd l2networks.mooring.dev")?;
+        self.installation.shell.run(&remove).await?;
+        let leftovers = self.before.leftovers(&self.installation).await?;
+        leftovers.check(&[], &LEFT_ON_MACHINES)
     }
 
     /// Whether all Pods of Mooring run images with this tag, and there are none besides.
