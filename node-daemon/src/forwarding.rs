@@ -32,6 +32,7 @@ pub mod attributes;
 pub mod conntrack;
 pub mod keeper;
 pub mod messages;
+pub mod saved;
 pub mod state;
 pub mod table;
 

@@ -202,12 +202,23 @@ pub enum ConnectionReport {
         /// Who speaks for it.
         former: NodeId,
     },
+    /// An address is spoken for here.
+    Began {
+        /// Which.
+        address: IpAddr,
+        /// Who spoke for it before, as far as is known.
+        former: Option<NodeId>,
+        /// Whether it is announced here.
+        is_announced: bool,
+    },
     /// An address was handed over.
     HandedOn {
         /// Which.
         address: IpAddr,
         /// To whom.
         to: NodeId,
+        /// Whether the other one announces it.
+        is_announced: bool,
     },
     /// The node of a former speaker forwards no more.
     Gone(NodeId),

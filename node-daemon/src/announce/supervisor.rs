@@ -99,7 +99,7 @@ impl<E: EventSink> Supervisor<E> {
             move |place| rights.held(place)
         });
         let (neighbours, tell_kernel) = Neighbours::new();
-        let (connections, mut outcomes, keep_connections) = Keeper::new();
+        let (connections, mut outcomes, keep_connections) = Keeper::new(self.folder.clone());
         let node_name = self.node_name.clone();
         let mut work = SupervisorState {
             reporter: EventReporter::new(&self.node_name, self.events, self.metrics.clone()),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mooring_common::errors::with_causes;
@@ -10,8 +11,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::conntrack;
 use super::messages::{self, Transaction};
+use super::saved::{self, Saved};
 use super::state::{Device, Forwarding};
-use super::table::{Flow, Group, KERNEL_LEASE, Table};
+use super::table::{Flow, Group, KERNEL_LEASE, MOST_FLOWS, Table};
 use crate::protocol::mac::Mac;
 use crate::protocol::{Moment, NodeId};
 use crate::responder::ConnectionReport;
@@ -36,9 +38,7 @@ pub enum Command {
     Members(String, BTreeMap<NodeId, Mac>),
     /// What the protocol says.
     Report(String, ConnectionReport),
-    /// This node speaks for an address.
-    Began(String, IpAddr, Option<NodeId>),
-    /// It does no more.
+    /// This node speaks for an address no more.
     Stopped(String, IpAddr),
 }
 
@@ -58,11 +58,12 @@ pub enum Outcome {
 pub struct Keeper(mpsc::Sender<Command>);
 
 impl Keeper {
-    /// The keeper, what it says, and what works as long as it is polled. It ends when the first is dropped.
-    pub fn new() -> (Self, mpsc::Receiver<Outcome>, impl Future<Output = ()>) {
+    /// The keeper, what it says, and what works as long as it is polled. It ends when the first is dropped. What
+    /// the next process has to know is saved in the folder.
+    pub fn new(folder: PathBuf) -> (Self, mpsc::Receiver<Outcome>, impl Future<Output = ()>) {
         let (commands, heard) = mpsc::channel(WAITING);
         let (said, outcomes) = mpsc::channel(WAITING);
-        (Self(commands), outcomes, keep(heard, said))
+        (Self(commands), outcomes, keep(folder, heard, said))
     }
 
     /// Tells it something.
@@ -89,8 +90,22 @@ async fn write(transaction: Transaction) -> Result<(), NftError> {
     nft::transact(transaction.bytes, transaction.last).await
 }
 
+/// Does them in order.
+///
+/// # Errors
+/// [`NftError`] if the kernel refuses one or does not answer.
+pub async fn write_all(transactions: Vec<Transaction>) -> Result<(), NftError> {
+    for transaction in transactions {
+        write(transaction).await?;
+    }
+    Ok(())
+}
+
 /// All connections that this node tracks.
-async fn flows() -> Result<Vec<Flow>, NftError> {
+///
+/// # Errors
+/// [`NftError`] if the kernel refuses or does not answer.
+pub async fn flows() -> Result<Vec<Flow>, NftError> {
     let mut flows = Vec::new();
     nft::list(conntrack::GET, &conntrack::question(), |payload| {
         flows.extend(conntrack::read_flow(payload));
@@ -99,8 +114,12 @@ async fn flows() -> Result<Vec<Flow>, NftError> {
     Ok(flows)
 }
 
-async fn keep(mut heard: mpsc::Receiver<Command>, said: mpsc::Sender<Outcome>) {
-    let mut work = Work::new(said);
+async fn keep(
+    folder: PathBuf,
+    mut heard: mpsc::Receiver<Command>,
+    said: mpsc::Sender<Outcome>,
+) {
+    let mut work = Work::new(folder, said);
     loop {
         let next = Instant::now() + LOOK;
         tokio::select! {
@@ -121,13 +140,18 @@ async fn keep(mut heard: mpsc::Receiver<Command>, said: mpsc::Sender<Outcome>) {
 }
 
 struct Work {
+    folder: PathBuf,
     said: mpsc::Sender<Outcome>,
     segments: BTreeMap<String, Forwarding>,
+    /// What the process before has left, of segments that are not known yet.
+    restored: BTreeMap<String, Forwarding>,
+    restored_until: Moment,
+    /// What is in the file; empty: nothing was ever saved.
+    saved: Vec<u8>,
     /// What was offered and is not answered.
     offered: Vec<(String, IpAddr)>,
-    /// What the kernel has; `None`: whatever the process before has left, until then.
+    /// What the kernel has; `None`: it may be anything.
     written: Option<Table>,
-    left_until: Moment,
     renew_at: Moment,
     count_at: Moment,
     /// Whether to find out if the kernel can do it at all.
@@ -144,13 +168,26 @@ enum Done {
 }
 
 impl Work {
-    fn new(said: mpsc::Sender<Outcome>) -> Self {
+    fn new(folder: PathBuf, said: mpsc::Sender<Outcome>) -> Self {
+        let saved = Saved::read(&folder);
+        let now = clock::now();
+        let mut restored = saved.segments.clone();
+        for segment in restored.values_mut() {
+            segment.restore(now);
+        }
         Self {
+            folder,
             said,
             segments: BTreeMap::new(),
+            restored,
+            restored_until: now + KERNEL_LEASE,
+            saved: if saved.is_empty() {
+                Vec::new()
+            } else {
+                saved.to_text()
+            },
+            written: Some(saved.written),
             offered: Vec::new(),
-            written: None,
-            left_until: clock::now() + KERNEL_LEASE,
             renew_at: Moment::default(),
             count_at: Moment::default(),
             probe_is_due: false,
@@ -160,15 +197,18 @@ impl Work {
 
     /// Whether time alone may change anything.
     fn has_something_to_do(&self) -> bool {
-        let keeps = self
-            .segments
-            .values()
-            .any(|segment| segment.keeps().is_some());
-        keeps
+        let mut segments = self.segments.values();
+        segments.any(|segment| segment.keeps().is_some())
             || self
                 .written
                 .as_ref()
                 .is_none_or(|written| !written.is_empty())
+    }
+
+    /// Whether it is not known yet what becomes of what the process before has left.
+    fn awaits(&self) -> bool {
+        let mut segments = self.segments.values();
+        !self.restored.is_empty() || segments.any(Forwarding::awaits_members)
     }
 
     fn say(&self, outcome: Outcome) {
@@ -183,7 +223,9 @@ impl Work {
                 self.probe_is_due = true;
                 self.segments.retain(|name, _| segments.contains_key(name));
                 for (name, (device, keep_for)) in segments {
-                    let segment = self.segments.entry(name).or_default();
+                    let restored = &mut self.restored;
+                    let left = || restored.remove(&name).unwrap_or_default();
+                    let segment = self.segments.entry(name.clone()).or_insert_with(left);
                     segment.configure(device, keep_for);
                 }
             }
@@ -192,14 +234,9 @@ impl Work {
                     segment.set_members(members);
                 }
             }
-            Command::Began(name, address, former) => {
-                if let Some(segment) = self.segments.get_mut(&name) {
-                    segment.began(address, former, now);
-                }
-            }
             Command::Stopped(name, address) => {
                 if let Some(segment) = self.segments.get_mut(&name) {
-                    segment.stopped(address, None, now);
+                    segment.stopped(address);
                 }
             }
             Command::Report(name, report) => self.take_report(name, report, now),
@@ -216,7 +253,17 @@ impl Work {
                 segment.prepare(address, former, now);
                 self.offered.push((name, address));
             }
-            ConnectionReport::HandedOn { address, to } => segment.stopped(address, Some(to), now),
+            ConnectionReport::Began {
+                address,
+                former,
+                is_announced,
+            } => segment.began(address, former, is_announced, now),
+            ConnectionReport::HandedOn {
+                address,
+                to,
+                is_announced: true,
+            } => segment.handed_on(address, to, now),
+            ConnectionReport::HandedOn { address, .. } => segment.left_unannounced(address),
             ConnectionReport::Gone(node) => segment.gone(node),
             ConnectionReport::Counted {
                 from,
@@ -227,6 +274,9 @@ impl Work {
     }
 
     async fn step(&mut self, now: Moment) {
+        if self.restored_until <= now {
+            self.restored.clear();
+        }
         for segment in self.segments.values_mut() {
             segment.tick(now);
         }
@@ -244,16 +294,20 @@ impl Work {
             self.count_at = now + COUNT;
             self.count(now).await;
         }
+        self.save().await;
     }
 
     /// Writes the table where it is not as it should be, or is to be renewed.
-    async fn bring_about(&mut self, with_own: bool, now: Moment) -> Result<Done, NftError> {
+    async fn bring_about(&mut self, is_offered: bool, now: Moment) -> Result<Done, NftError> {
+        if self.awaits() && !is_offered {
+            return Ok(Done::Nothing);
+        }
         let wanted = Forwarding::table(self.segments.values(), now);
         if wanted.is_empty() {
-            let goes = match &self.written {
-                Some(written) => !written.is_empty(),
-                None => now >= self.left_until,
-            };
+            let goes = self
+                .written
+                .as_ref()
+                .is_none_or(|written| !written.is_empty());
             if goes {
                 if let Err(error) = clean_up().await {
                     tracing::debug!(error = %with_causes(&error), "the table is left to run out");
@@ -264,18 +318,19 @@ impl Work {
         }
         let before = self.written.as_ref();
         let current = before.is_some_and(|before| !wanted.differs_from(before));
-        if current && now < self.renew_at && !with_own {
+        if current && now < self.renew_at && !is_offered {
             return Ok(Done::Nothing);
         }
-        let own = if with_own {
+        let anew = before.is_none_or(Table::is_empty);
+        // Whatever is written anew has no flows.
+        let own = if is_offered || anew {
             self.own_flows().await?
         } else {
             BTreeSet::new()
         };
-        let anew = before.is_none_or(Table::is_empty);
         let nothing = Table::default();
-        let transaction = messages::replace(before.unwrap_or(&nothing), &wanted, &own, anew);
-        match write(transaction).await {
+        let transactions = messages::replace(before.unwrap_or(&nothing), &wanted, &own, anew);
+        match write_all(transactions).await {
             Ok(()) => {
                 self.written = Some(wanted);
                 self.renew_at = now + RENEW;
@@ -284,7 +339,6 @@ impl Work {
             Err(error) => {
                 // What is there is not what was thought: the next time all is written anew.
                 self.written = None;
-                self.left_until = now;
                 Err(error)
             }
         }
@@ -293,7 +347,7 @@ impl Work {
     /// Writes a table for no address, so that a kernel that cannot is known of before anything moves.
     async fn probe(&mut self) -> Result<Done, NftError> {
         let keeping = self.segments.values().find_map(Forwarding::keeps);
-        let (Some(device), true, Some(before)) = (keeping, self.probe_is_due, &self.written) else {
+        let (Some(device), true) = (keeping, self.probe_is_due) else {
             return Ok(Done::Nothing);
         };
         let group = Group {
@@ -309,9 +363,36 @@ impl Work {
             known_for: KERNEL_LEASE,
         };
         self.probe_is_due = false;
-        write(messages::replace(before, &table, &BTreeSet::new(), true)).await?;
+        let nothing = Table::default();
+        let transactions = messages::replace(&nothing, &table, &BTreeSet::new(), true);
+        write_all(transactions).await?;
         clean_up().await?;
         Ok(Done::Written)
+    }
+
+    /// Saves what the next process has to know, where it has changed.
+    async fn save(&mut self) {
+        if self.awaits() {
+            return;
+        }
+        let nothing = Table::default();
+        let saved = Saved::of(self.written.as_ref().unwrap_or(&nothing), &self.segments);
+        if saved.is_empty() && self.saved.is_empty() {
+            return;
+        }
+        let text = saved.to_text();
+        if text == self.saved {
+            return;
+        }
+        self.saved.clone_from(&text);
+        let folder = self.folder.clone();
+        let written = tokio::task::spawn_blocking(move || saved::write(&folder, &text)).await;
+        if let Ok(Err(error)) = written {
+            let folder = self.folder.display();
+            tracing::warn!(%folder, %error, "what is known of connections cannot be kept: those that \
+                are passed on are reset when the daemon is restarted; is --state-dir a folder that it may \
+                write to?");
+        }
     }
 
     /// This node's own connections to what is passed on.
@@ -322,8 +403,11 @@ impl Work {
             .flat_map(Forwarding::pointed)
             .collect();
         let flows = flows().await?.into_iter();
+        // The rest of the set is for new ones.
+        let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
         Ok(flows
             .filter(|flow| pointed.contains(&flow.destination))
+            .take(most)
             .collect())
     }
 

@@ -61,6 +61,8 @@ const SET_EVAL: u32 = 0x20;
 const TYPE_ETHER: u32 = 9;
 /// As many elements in one message: its length is told in 16 bits.
 const ELEMENTS: usize = 400;
+/// As many flows in one transaction: it is sent at once, and a socket takes some 200 KB.
+const FLOWS: usize = 2_000;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
@@ -68,37 +70,52 @@ fn table() -> Attributes {
     Attributes::default().text(1, TABLE)
 }
 
-/// Writes the table in the place of `before`. `own`: connections that are known as this node's. `anew`: whatever
-/// is there goes first, flows included.
+/// Writes the table in the place of `before`, in as many transactions as the flows need; with the last one it is in
+/// force. `own`: connections that are known as this node's. `anew`: whatever is there goes first, flows
+/// included.
 #[must_use]
-pub fn replace(before: &Table, wanted: &Table, own: &BTreeSet<Flow>, anew: bool) -> Transaction {
-    let mut batch = Batch::begin();
-    batch.add(NEWTABLE, NLM_F_CREATE, &table());
-    if anew {
-        batch.add(DELTABLE, 0, &table());
-        batch.add(NEWTABLE, NLM_F_CREATE, &table());
-    } else {
-        take_away(&mut batch, before);
+pub fn replace(
+    before: &Table,
+    wanted: &Table,
+    own: &BTreeSet<Flow>,
+    anew: bool,
+) -> Vec<Transaction> {
+    let own: Vec<Flow> = own.iter().copied().collect();
+    let mut parts: Vec<&[Flow]> = own.chunks(FLOWS).collect();
+    let last = parts.pop().unwrap_or_default();
+    let mut transactions = Vec::new();
+    let mut clears = anew;
+    for part in parts {
+        let batch = begin(wanted.known_for, part, clears);
+        clears = false;
+        transactions.push(batch.end());
     }
-    for family in Family::ALL {
-        add_flow_set(
-            &mut batch,
-            &format!("own{}", family.digit()),
-            family,
-            wanted.known_for,
-        );
-        add_flow_set(
-            &mut batch,
-            &format!("old{}", family.digit()),
-            family,
-            UDP_SILENCE,
-        );
-        add_flows(&mut batch, family, own, wanted.known_for);
+    let mut batch = begin(wanted.known_for, last, clears);
+    if !anew {
+        take_away(&mut batch, before);
     }
     for (index, group) in wanted.groups.iter().enumerate() {
         add_group(&mut batch, index, group, wanted.known_for);
     }
-    batch.end()
+    transactions.push(batch.end());
+    transactions
+}
+
+/// A transaction that has the sets with flows, and these flows in them.
+fn begin(known_for: Duration, own: &[Flow], clears: bool) -> Batch {
+    let mut batch = Batch::begin();
+    batch.add(NEWTABLE, NLM_F_CREATE, &table());
+    if clears {
+        batch.add(DELTABLE, 0, &table());
+        batch.add(NEWTABLE, NLM_F_CREATE, &table());
+    }
+    for family in Family::ALL {
+        let digit = family.digit();
+        add_flow_set(&mut batch, &format!("own{digit}"), family, known_for);
+        add_flow_set(&mut batch, &format!("old{digit}"), family, UDP_SILENCE);
+        add_flows(&mut batch, family, own, known_for);
+    }
+    batch
 }
 
 /// Deletes the table.
@@ -186,16 +203,12 @@ fn element(key: &[u8], timeout: Option<Duration>) -> Attributes {
     }
 }
 
-fn add_flows(batch: &mut Batch, family: Family, own: &BTreeSet<Flow>, timeout: Duration) {
+fn add_flows(batch: &mut Batch, family: Family, own: &[Flow], timeout: Duration) {
     let set = format!("own{}", family.digit());
-    // The rest of the set is for new ones.
-    let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
     let these = own
         .iter()
         .filter(|flow| Family::of(flow.destination) == family);
-    let elements = these
-        .take(most)
-        .map(|flow| element(&key(flow), Some(timeout)));
+    let elements = these.map(|flow| element(&key(flow), Some(timeout)));
     add_elements(batch, &set, elements);
 }
 

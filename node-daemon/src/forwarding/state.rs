@@ -15,10 +15,18 @@
 //! A connection that began two moves ago takes two hops, and so on: each node knows what is its own. A
 //! chain breaks where a node on it goes, or has not learnt its successor; then connections beyond
 //! it are reset, as all were before.
+//!
+//! # Unannounced moves
+//! While a node's daemon is restarted, another one answers for its addresses without announcing them: clients
+//! go on to send to the first node, and get their connections from there. So an unannounced move is no end of
+//! a node's time as speaker, and its return no beginning: what the node passes on stays as it is. The one that answers
+//! meanwhile has prepared nothing, so it passes on nothing and is on no circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::table::{Group, KERNEL_LEASE, Table};
 use crate::protocol::mac::Mac;
@@ -35,7 +43,7 @@ const UNTOLD: Duration = Duration::from_secs(30);
 const NONE_FOR: Duration = Duration::from_secs(10);
 
 /// Where this node stands with an address whose former speaker is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
     /// It was offered.
     Prepared(Moment),
@@ -43,26 +51,31 @@ enum Phase {
     Speaking,
     /// This node has handed it on.
     HandedOn(NodeId),
+    /// Another one answers for it, but has not announced it.
+    Unannounced,
 }
 
 /// An address, and to whom its older connections are passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Pointer {
     former: NodeId,
     phase: Phase,
     /// When the former speaker was last known to have connections.
+    #[serde(skip)]
     told: Moment,
     learns_until: Moment,
     ends: Moment,
 }
 
 /// An address that this node has handed over, and of which it has connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Served {
     to: NodeId,
     ends: Moment,
     /// Since when none was found.
+    #[serde(skip)]
     none_since: Option<Moment>,
+    #[serde(skip)]
     count: Option<u32>,
 }
 
@@ -78,7 +91,7 @@ pub struct Count {
 }
 
 /// The interface of the segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// Its name.
     pub name: String,
@@ -87,14 +100,18 @@ pub struct Device {
 }
 
 /// One segment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forwarding {
     device: Option<Device>,
     /// `spec.keepConnections`; zero: not at all.
     keep_for: Duration,
+    #[serde(skip)]
     members: BTreeMap<NodeId, Mac>,
     pointers: BTreeMap<IpAddr, Pointer>,
     served: BTreeMap<IpAddr, Served>,
+    /// It is of the process before, and not all members may have been heard yet.
+    #[serde(skip)]
+    restored_until: Option<Moment>,
 }
 
 impl Forwarding {
@@ -111,6 +128,30 @@ impl Forwarding {
         self.keep_for = keep_for;
     }
 
+    /// Goes on from what the process before has saved.
+    pub fn restore(&mut self, now: Moment) {
+        for pointer in self.pointers.values_mut() {
+            pointer.told = now;
+        }
+        self.pointers
+            .retain(|_, pointer| !matches!(pointer.phase, Phase::Prepared(_)));
+        self.restored_until = Some(now + KERNEL_LEASE);
+    }
+
+    /// Whether it is not known yet where a former speaker is: what the kernel has is not to be touched.
+    #[must_use]
+    pub fn awaits_members(&self) -> bool {
+        let mut pointers = self.pointers.values();
+        self.restored_until.is_some()
+            && pointers.any(|pointer| !self.members.contains_key(&pointer.former))
+    }
+
+    /// Whether there is nothing that a process after this one would have to know.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pointers.is_empty() && self.served.is_empty()
+    }
+
     /// The interface, if connections are kept on it.
     #[must_use]
     pub fn keeps(&self) -> Option<&Device> {
@@ -119,11 +160,19 @@ impl Forwarding {
 
     /// Takes in who is a member, and where. What is passed on to somebody else ends.
     pub fn set_members(&mut self, members: BTreeMap<NodeId, Mac>) {
-        self.pointers
-            .retain(|_, pointer| members.contains_key(&pointer.former));
-        self.served
-            .retain(|_, served| members.contains_key(&served.to));
         self.members = members;
+        self.forget_others();
+    }
+
+    /// Ends what is passed on to, or told to, somebody who is no member.
+    fn forget_others(&mut self) {
+        if self.restored_until.is_some() {
+            return;
+        }
+        self.pointers
+            .retain(|_, pointer| self.members.contains_key(&pointer.former));
+        self.served
+            .retain(|_, served| self.members.contains_key(&served.to));
     }
 
     /// An address was offered by the one who speaks for it. Whether the table is to be written before it is
@@ -150,32 +199,42 @@ impl Forwarding {
             .retain(|_, pointer| !matches!(pointer.phase, Phase::Prepared(_)));
     }
 
-    /// This node speaks for an address, after `former`. Whatever was before counts no more.
-    pub fn began(&mut self, address: IpAddr, former: Option<NodeId>, now: Moment) {
+    /// This node speaks for an address, after `former`. What was before counts no more, unless nobody has
+    /// announced anything since.
+    pub fn began(
+        &mut self,
+        address: IpAddr,
+        former: Option<NodeId>,
+        is_announced: bool,
+        now: Moment,
+    ) {
         self.served.remove(&address);
         let Some(pointer) = self.pointers.get_mut(&address) else {
             return;
         };
-        if matches!(pointer.phase, Phase::Prepared(_)) && former == Some(pointer.former) {
-            pointer.phase = Phase::Speaking;
-            pointer.told = now;
-            pointer.learns_until = now + LEARNS;
-            pointer.ends = now + self.keep_for;
-        } else {
-            self.pointers.remove(&address);
+        match pointer.phase {
+            Phase::Prepared(_) if former == Some(pointer.former) => {
+                pointer.phase = Phase::Speaking;
+                pointer.told = now;
+                pointer.learns_until = now + LEARNS;
+                pointer.ends = now + self.keep_for;
+            }
+            Phase::Speaking | Phase::Unannounced if !is_announced => {
+                pointer.phase = Phase::Speaking;
+            }
+            _ => {
+                self.pointers.remove(&address);
+            }
         }
     }
 
-    /// This node speaks for it no more. `successor`: whom it was handed to, if to anybody.
-    pub fn stopped(&mut self, address: IpAddr, successor: Option<NodeId>, now: Moment) {
-        let Some(successor) = successor.filter(|_| !self.keep_for.is_zero()) else {
-            // What was handed over is told of before it is said to have stopped.
-            self.pointers
-                .retain(|of, pointer| *of != address || pointer.phase != Phase::Speaking);
+    /// This node has handed an address over, and its successor announces it.
+    pub fn handed_on(&mut self, address: IpAddr, to: NodeId, now: Moment) {
+        if self.keep_for.is_zero() {
             return;
-        };
+        }
         let served = Served {
-            to: successor,
+            to,
             ends: now + self.keep_for,
             none_since: None,
             count: None,
@@ -183,12 +242,27 @@ impl Forwarding {
         self.served.insert(address, served);
         match self.pointers.get_mut(&address) {
             // What the former speaker gets from its clients is not for it to get once more from here.
-            Some(pointer) if pointer.former == successor => {
+            Some(pointer) if pointer.former == to => {
                 self.pointers.remove(&address);
             }
-            Some(pointer) => pointer.phase = Phase::HandedOn(successor),
+            Some(pointer) => pointer.phase = Phase::HandedOn(to),
             None => {}
         }
+    }
+
+    /// This node has handed an address over, and its successor does not announce it.
+    pub fn left_unannounced(&mut self, address: IpAddr) {
+        if let Some(pointer) = self.pointers.get_mut(&address)
+            && pointer.phase == Phase::Speaking
+        {
+            pointer.phase = Phase::Unannounced;
+        }
+    }
+
+    /// This node speaks for it no more. If it was handed over, that is said before.
+    pub fn stopped(&mut self, address: IpAddr) {
+        self.pointers
+            .retain(|of, pointer| *of != address || pointer.phase != Phase::Speaking);
     }
 
     /// A node has said how many connections it has to an address that was its own.
@@ -224,6 +298,10 @@ impl Forwarding {
 
     /// Lets time pass.
     pub fn tick(&mut self, now: Moment) {
+        if self.restored_until.is_some_and(|until| until <= now) {
+            self.restored_until = None;
+            self.forget_others();
+        }
         self.pointers.retain(|_, pointer| {
             let taken = !matches!(pointer.phase, Phase::Prepared(until) if until <= now);
             taken && now < pointer.ends && now < pointer.told + UNTOLD
@@ -280,7 +358,7 @@ impl Forwarding {
             };
             let successor = match pointer.phase {
                 Phase::HandedOn(node) => self.members.get(&node).copied(),
-                Phase::Prepared(_) | Phase::Speaking => None,
+                Phase::Prepared(_) | Phase::Speaking | Phase::Unannounced => None,
             };
             let learns = now < pointer.learns_until;
             let left = pointer.ends.since(now).min(KERNEL_LEASE);

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::protocol::mac::Mac;
 
 /// How long an address stays in the kernel's table without a renewal.
@@ -18,7 +20,7 @@ pub const HALF_OPEN: Duration = Duration::from_secs(30);
 pub const UDP_SILENCE: Duration = Duration::from_secs(120);
 
 /// The whole table: what is passed on by which interface.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// Addresses that are treated alike.
     pub groups: Vec<Group>,
@@ -27,7 +29,7 @@ pub struct Table {
 }
 
 /// Addresses with the same former speaker and the same successor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The interface's name.
     pub device: String,

@@ -153,6 +153,8 @@ pub enum ConnectionEvent {
         key: Key,
         /// To whom.
         to: NodeId,
+        /// Whether the other one announces it.
+        is_announced: bool,
     },
     /// The node of a former speaker forwards no more.
     Gone(NodeId),

@@ -24,6 +24,8 @@ pub enum Input {
     Address(Key, Mac),
     /// The gateway has answered.
     Gateway,
+    /// Connections of a key that is offered are passed on.
+    Prepared(Key),
     /// A frame of ARP has come, at that time.
     Frame(Vec<u8>, Moment),
     /// The API's objects are like this now.

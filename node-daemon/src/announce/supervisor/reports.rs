@@ -36,8 +36,6 @@ impl<E: EventSink> SupervisorState<E> {
                     dark_for,
                 };
                 self.kernel.look();
-                self.connections
-                    .tell(Command::Began(segment.to_owned(), address, former));
                 self.reporter.began(segment, change);
             }
             Report::Stopped { address, cause } => {

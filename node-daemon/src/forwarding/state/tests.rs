@@ -35,7 +35,7 @@ fn former(forwarding: &Forwarding, now: Moment) -> Option<Mac> {
 fn speaking() -> Forwarding {
     let mut b = member(B, 3);
     assert!(b.prepare(address(), A, NOW));
-    b.began(address(), Some(A), NOW);
+    b.began(address(), Some(A), true, NOW);
     b
 }
 
@@ -45,7 +45,7 @@ fn passes_on_from_offer_until_former_has_none() {
     assert_eq!(former(&b, NOW), None);
     assert!(b.prepare(address(), A, NOW));
     assert_eq!(former(&b, NOW), Some(mac(A)));
-    b.began(address(), Some(A), NOW);
+    b.began(address(), Some(A), true, NOW);
     b.told(C, address(), 0, NOW);
     b.told(A, address(), 3, NOW);
     assert_eq!(former(&b, NOW), Some(mac(A)));
@@ -66,12 +66,12 @@ fn offer_that_is_not_taken_ends() {
 #[test]
 fn unplanned_begin_passes_nothing_on() {
     let mut b = speaking();
-    b.stopped(address(), Some(C), NOW);
+    b.handed_on(address(), C, NOW);
     // C died, and B takes over without having been offered anything.
-    b.began(address(), Some(C), NOW);
+    b.began(address(), Some(C), true, NOW);
     assert_eq!(former(&b, NOW), None);
     b.prepare(address(), A, NOW);
-    b.began(address(), Some(C), NOW);
+    b.began(address(), Some(C), true, NOW);
     assert_eq!(former(&b, NOW), None, "it was another who spoke last");
 }
 
@@ -115,14 +115,14 @@ fn speaker_takes_nothing_from_members_and_former_only_from_successor() {
     let mut b = speaking();
     let all: BTreeSet<Mac> = [A, B, C].map(mac).into();
     assert_eq!(b.groups(NOW)[0].never_from, all);
-    b.stopped(address(), Some(C), NOW);
+    b.handed_on(address(), C, NOW);
     assert_eq!(b.groups(NOW)[0].never_from, [A, B].map(mac).into());
 }
 
 #[test]
 fn returned_address_is_not_passed_back() {
     let mut b = speaking();
-    b.stopped(address(), Some(A), NOW);
+    b.handed_on(address(), A, NOW);
     assert_eq!(former(&b, NOW), None);
     assert_eq!(b.counts_for().collect::<Vec<_>>(), [address()]);
 }
@@ -150,7 +150,7 @@ fn kernel_is_given_no_more_than_its_lease_and_what_is_left() {
 fn says_none_only_when_none_is_found_for_a_while_and_nothing_is_passed_on() {
     let mut b = speaking();
     assert!(b.counts(NOW).is_empty());
-    b.stopped(address(), Some(C), NOW);
+    b.handed_on(address(), C, NOW);
     assert!(b.counts(NOW).is_empty(), "not counted yet");
     let count = |b: &Forwarding, now| b.counts(now)[0].connections;
     b.counted(address(), 0, NOW);
@@ -178,6 +178,62 @@ impl Dice {
             .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
+}
+
+/// The daemon of a speaker ends and returns; meanwhile another one answers.
+fn restart(nodes: &mut BTreeMap<NodeId, Forwarding>, speaker: NodeId, other: NodeId) {
+    if speaker == other {
+        return;
+    }
+    let node = nodes.get_mut(&speaker).unwrap();
+    node.left_unannounced(address());
+    node.stopped(address());
+    let members = node.members.clone();
+    let saved = serde_json::to_string(node).unwrap();
+    *node = serde_json::from_str(&saved).unwrap();
+    node.restore(NOW);
+    node.set_members(members);
+    let answers = nodes.get_mut(&other).unwrap();
+    answers.began(address(), Some(speaker), false, NOW);
+    answers.left_unannounced(address());
+    answers.stopped(address());
+    let node = nodes.get_mut(&speaker).unwrap();
+    node.began(address(), Some(other), false, NOW);
+}
+
+#[test]
+fn restarted_daemon_goes_on_where_nothing_was_announced() {
+    let mut nodes = BTreeMap::from([(A, member(A, 3)), (B, speaking()), (C, member(C, 3))]);
+    let before = nodes[&B].groups(NOW);
+    assert_eq!(before.len(), 1);
+    // Also if the one that answers meanwhile is the one that frames are passed on to.
+    for other in [A, C] {
+        restart(&mut nodes, B, other);
+        assert_eq!(nodes[&B].groups(NOW), before);
+        assert!(nodes[&other].groups(NOW).is_empty());
+    }
+    let b = nodes.get_mut(&B).unwrap();
+    b.left_unannounced(address());
+    b.began(address(), Some(C), true, NOW);
+    assert_eq!(former(b, NOW), None, "C has announced it");
+}
+
+#[test]
+fn restored_pointer_waits_for_its_former_speaker_to_be_heard() {
+    let mut b = speaking();
+    b.left_unannounced(address());
+    let mut b: Forwarding = serde_json::from_str(&serde_json::to_string(&b).unwrap()).unwrap();
+    b.restore(NOW);
+    assert!(b.awaits_members());
+    b.set_members([(C, mac(C))].into());
+    assert!(b.awaits_members());
+    assert_eq!(former(&b, NOW), None, "nothing goes to who is no member");
+    let mut heard = b.clone();
+    heard.set_members([(A, mac(A)), (C, mac(C))].into());
+    assert!(!heard.awaits_members());
+    assert_eq!(former(&heard, NOW), Some(mac(A)));
+    b.tick(NOW + KERNEL_LEASE);
+    assert!(!b.awaits_members() && b.is_empty());
 }
 
 /// Whatever the history of moves, and whichever of them were prepared or made known: a frame that nobody knows
@@ -208,17 +264,20 @@ fn frames_come_to_rest_after_any_history() {
                     .unwrap()
                     .prepare(address(), speaker, NOW);
             }
-            let successor = told.then_some(next);
-            nodes
-                .get_mut(&speaker)
-                .unwrap()
-                .stopped(address(), successor, NOW);
+            let before = nodes.get_mut(&speaker).unwrap();
+            if told {
+                before.handed_on(address(), next, NOW);
+            }
+            before.stopped(address());
             nodes
                 .get_mut(&next)
                 .unwrap()
-                .began(address(), Some(speaker), NOW);
+                .began(address(), Some(speaker), true, NOW);
             speaker = next;
             spoke.push(next);
+            if dice.below(3) == 0 {
+                restart(&mut nodes, speaker, NodeId(1 + dice.below(NODES)));
+            }
         }
         // A connection that only `owner` knows, or nobody at all.
         for owner in [None, Some(spoke[0])] {

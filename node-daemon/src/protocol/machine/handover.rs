@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Machine;
 use super::peers::Released;
 use super::placement;
-use crate::protocol::decision::{AnnounceMode, Cause, Decision, Transition};
+use crate::protocol::decision::{AnnounceMode, Cause, ConnectionEvent, Decision, Transition};
 use crate::protocol::message::{Body, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::{Group, Wanted};
@@ -384,6 +384,11 @@ impl Machine {
                 .get(key)
                 .is_some_and(|holding| holding.speaking);
             if keys.contains(key) && holds {
+                self.decide(Decision::Connections(ConnectionEvent::HandedOn {
+                    key: *key,
+                    to: from,
+                    is_announced: hand_over.loud,
+                }));
                 self.release(*key, Some(from), hand_over.cause);
                 moved += 1;
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Machine;
 use super::peers::Peer;
-use crate::protocol::decision::{AnnounceMode, Cause, ConnectionEvent, Decision};
+use crate::protocol::decision::{AnnounceMode, Cause, Decision};
 use crate::protocol::message::{Digest, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::View;
@@ -154,9 +154,6 @@ impl Machine {
         };
         if holding.speaking {
             self.decide(Decision::Stop { key, cause });
-            if let Some(to) = target {
-                self.decide(Decision::Connections(ConnectionEvent::HandedOn { key, to }));
-            }
         }
         self.quiet.forget(key);
         self.keeping.forget(key);

@@ -67,6 +67,15 @@ impl Segment {
                     shared.metrics.segments.takeover.observe(dark.as_secs_f64());
                 }
                 self.responder.begin(&beginning, now);
+                let is_announced =
+                    cause != Cause::Inherited && beginning.mode == AnnounceMode::Unsolicited;
+                let addresses = self.addresses_of(key).into_iter();
+                let reports = addresses.map(|address| ConnectionReport::Began {
+                    address,
+                    former,
+                    is_announced,
+                });
+                self.report_all(reports.collect(), shared);
                 if cause == Cause::Inherited && self.unfinished.contains(&key) {
                     self.responder.burst(key, now);
                 }
@@ -123,19 +132,28 @@ impl Segment {
         }
     }
 
+    fn addresses_of(&self, key: Key) -> Vec<IpAddr> {
+        let addresses = self.desired.addresses.get(&key);
+        addresses.map_or_else(Vec::new, |addresses| addresses.keys().copied().collect())
+    }
+
     /// Reports by addresses what the machine says by keys.
     fn report_connections(&self, event: ConnectionEvent, shared: &Shared) {
-        let desired = Arc::clone(&self.desired);
-        let of = |key: Key| {
-            let addresses = desired.addresses.get(&key).into_iter();
-            addresses.flat_map(|addresses| addresses.keys().copied())
-        };
+        let of = |key: Key| self.addresses_of(key).into_iter();
         let reports: Vec<ConnectionReport> = match event {
             ConnectionEvent::Offered { key, former } => of(key)
                 .map(|address| ConnectionReport::Offered { address, former })
                 .collect(),
-            ConnectionEvent::HandedOn { key, to } => of(key)
-                .map(|address| ConnectionReport::HandedOn { address, to })
+            ConnectionEvent::HandedOn {
+                key,
+                to,
+                is_announced,
+            } => of(key)
+                .map(|address| ConnectionReport::HandedOn {
+                    address,
+                    to,
+                    is_announced,
+                })
                 .collect(),
             ConnectionEvent::Gone(node) => vec![ConnectionReport::Gone(node)],
             ConnectionEvent::Counted { from, counts } => {
@@ -150,6 +168,13 @@ impl Segment {
                 reports.collect()
             }
         };
+        self.report_all(reports, shared);
+    }
+
+    fn report_all(&self, reports: Vec<ConnectionReport>, shared: &Shared) {
+        if self.desired.keep_connections.is_zero() {
+            return;
+        }
         for report in reports {
             self.report(shared, Report::Connections(report));
         }

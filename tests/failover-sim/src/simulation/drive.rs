@@ -161,8 +161,13 @@ impl<E: Engine> Simulation<E> {
         }
         match decision {
             Decision::Begin {
-                key, mode, cause, ..
+                key,
+                mode,
+                cause,
+                former,
+                ..
             } => {
+                self.connections_began(node, (key, former), mode, cause);
                 self.tally.begins += 1;
                 *self.tally.causes.entry(cause).or_default() += 1;
                 let Some(number) = self.number_of(key) else {
@@ -183,14 +188,15 @@ impl<E: Engine> Simulation<E> {
                     self.send_frame(node, process, key);
                 }
             }
-            Decision::Stop { .. } => {}
+            Decision::Stop { key, .. } => self.connections_stopped(node, key),
             Decision::Ask(request) => self.ask(node, process.run, None, request),
             Decision::ProbeKernel { node: other, .. } => self.probe(node, process.run, other),
             Decision::ProbeAddress { key, stations } => {
                 self.ask_stations(node, process.run, key, |mac| stations.contains(mac));
             }
             Decision::ProbeSegment { key } => self.ask_stations(node, process.run, key, |_| true),
-            Decision::Conflict { .. } | Decision::Connections(_) => {}
+            Decision::Conflict { .. } => {}
+            Decision::Connections(event) => self.connections_told(node, process.run, &event),
             Decision::ProbeGateway => {
                 if self.shape.gateway && self.network.gateway_answers(node) {
                     let at = self.now + self.chance.u64(200 * MICROSECOND..2 * MILLISECOND);

@@ -26,6 +26,7 @@ mod reopened;
 mod shared;
 
 use mooring_test_netlab::failover::Layout;
+use mooring_test_netlab::netlab::ProxyMode;
 
 shared::cases! {
     three_nodes_that_fail(Layout::of(3)): [
@@ -57,8 +58,11 @@ shared::cases! {
         operations::case_28_a_cordoned_node_keeps_its_addresses,
         connections::a_drain_resets_connections_where_none_are_kept,
         connections::drains_break_no_connection,
+        connections::connections_outlive_moves_over_all_nodes_and_back,
+        connections::connections_outlive_restarts_of_the_daemons_that_pass_them_on,
         connections::the_table_goes_with_the_last_connection,
         connections::connections_end_with_the_node_that_they_began_at,
+        connections::a_kernel_that_refuses_lets_addresses_move_as_before,
         connections::a_cordoned_node_that_shuts_down_loses_no_datagram,
         operations::a_daemon_that_is_told_to_end_hands_over_without_a_loss,
         operations::an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire,
@@ -67,7 +71,11 @@ shared::cases! {
         intruders::case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds,
         intruders::case_24_replayed_and_garbled_heartbeats_change_nothing,
         local::case_27_a_local_service_follows_its_endpoint_without_a_loss,
+        local::connections_stay_with_an_endpoint_that_terminates,
         local::an_address_does_not_move_before_the_next_service_proxy_has_the_endpoint,
+    ];
+    nodes_with_kube_proxy_in_iptables_mode(Layout { proxy_mode: ProxyMode::Iptables, ..Layout::of(3) }): [
+        connections::with_iptables_connections_outlive_moves_over_all_nodes_and_back,
     ];
     a_segment_apart_from_the_node_network(Layout { second_network: true, ..Layout::of(3) }): [
         partitions::case_05_a_segment_that_is_dead_to_the_owner_is_left_at_once,

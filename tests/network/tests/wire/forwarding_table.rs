@@ -8,7 +8,6 @@ use mooring_node::forwarding::messages::{self, Transaction};
 use mooring_node::forwarding::table::{Flow, Group, Table};
 use mooring_node::forwarding::{conntrack, keeper};
 use mooring_node::protocol::mac::Mac;
-use mooring_node::vlan::nft;
 
 use super::netns::{in_netns, sh};
 
@@ -43,9 +42,8 @@ fn flow() -> Flow {
     }
 }
 
-async fn write(transaction: Transaction) {
-    let Transaction { bytes, last } = transaction;
-    nft::transact(bytes, last).await.unwrap();
+async fn write(transactions: Vec<Transaction>) {
+    keeper::write_all(transactions).await.unwrap();
 }
 
 fn on_segment(body: impl Future<Output = ()>) {

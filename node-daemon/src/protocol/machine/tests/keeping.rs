@@ -65,7 +65,8 @@ fn former_speaker_is_told_whom_it_has_handed_a_key_to() {
     let handed = world.log.iter().filter(|(_, node, decision)| {
         let handed = matches!(
             decision,
-            Decision::Connections(ConnectionEvent::HandedOn { to, .. }) if *to != NodeId(1)
+            Decision::Connections(ConnectionEvent::HandedOn { to, is_announced: true, .. })
+                if *to != NodeId(1)
         );
         *node == 1 && handed
     });
