@@ -218,7 +218,10 @@ impl fmt::Display for Violation {
             }
             Self::Circle { key, node } => {
                 let (key, node) = (key + 1, node + 1);
-                write!(f, "circle: a frame for k{key} that n{node} gets is passed on for ever")
+                write!(
+                    f,
+                    "circle: a frame for k{key} that n{node} gets is passed on for ever"
+                )
             }
         }
     }

@@ -227,7 +227,11 @@ impl<E: Engine> Simulation<E> {
             Node::new(number, id, clock, shape.is_on_segment(number))
         });
         let nodes: Vec<Node<E>> = nodes.collect();
-        let macs: Vec<_> = nodes.iter().take(ids.len()).map(|node| node.contact.mac).collect();
+        let macs: Vec<_> = nodes
+            .iter()
+            .take(ids.len())
+            .map(|node| node.contact.mac)
+            .collect();
         let network = Network::new(shape.manners, chance.fork());
         let steps = schedule.all_steps();
         let plays_back = steps

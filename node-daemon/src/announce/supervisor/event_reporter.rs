@@ -186,6 +186,12 @@ impl<E: EventSink> EventReporter<E> {
         self.connections_not_kept = so;
     }
 
+    /// For so many addresses older connections are passed on.
+    pub(super) fn forwarded(&self, addresses: usize) {
+        let addresses = i64::try_from(addresses).unwrap_or(i64::MAX);
+        self.metrics.forwarded.set(addresses);
+    }
+
     /// Updates the notices of all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
         self.metrics

@@ -130,6 +130,7 @@ impl<E: EventSink> SupervisorState<E> {
                 responder.tell_connections(&segment, to, counts);
             }
             (Outcome::Prepared(..) | Outcome::Counts(..), None) => {}
+            (Outcome::Forwarded(addresses), _) => self.reporter.forwarded(addresses),
             (Outcome::Fault(fault), _) => self.reporter.connections_not_kept(fault.is_some()),
         }
     }

@@ -91,7 +91,12 @@ impl<E: Engine> Simulation<E> {
         }
     }
 
-    fn change(&mut self, node: usize, key: Key, change: impl FnOnce(&mut Forwarding, IpAddr, Moment)) {
+    fn change(
+        &mut self,
+        node: usize,
+        key: Key,
+        change: impl FnOnce(&mut Forwarding, IpAddr, Moment),
+    ) {
         let Some(number) = self.number_of(key) else {
             return;
         };
@@ -130,7 +135,8 @@ impl<E: Engine> Simulation<E> {
                 hops += 1;
                 self.tally.hops = self.tally.hops.max(hops);
                 if hops > self.own() {
-                    self.watch.violated(Violation::Circle { key, node: entered });
+                    self.watch
+                        .violated(Violation::Circle { key, node: entered });
                     return;
                 }
                 from = self.nodes.get(at).and_then(|node| node.contact.mac);

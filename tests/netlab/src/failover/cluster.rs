@@ -49,6 +49,8 @@ pub struct Layout {
     pub proxy_mode: ProxyMode,
     /// How many connections a [`super::Watch`] has.
     pub connections: usize,
+    /// `spec.keepConnections`
+    pub keep_connections: Option<&'static str>,
     /// Whether to measure release builds of Mooring's programs, where there are such.
     pub release: bool,
 }
@@ -64,6 +66,7 @@ impl Layout {
             more_services: 0,
             proxy_mode: ProxyMode::Nftables,
             connections: 4,
+            keep_connections: None,
             release: false,
         }
     }
@@ -243,7 +246,11 @@ impl FailoverCluster {
         } else {
             Network::new(NETWORK, &ranges)
         };
-        network.of_nodes_with("segment", "yes")
+        let network = network.of_nodes_with("segment", "yes");
+        match self.layout.keep_connections {
+            Some(time) => network.keep_connections(time),
+            None => network,
+        }
     }
 
     /// 77, or 78 on the second network.

@@ -154,9 +154,11 @@ pub async fn connections_outlive_moves_over_all_nodes_and_back(cluster: &mut Fai
     let back = watch.began().elapsed();
     watch.settle(back + 2500 * MS, SOON).await;
     let told = Instant::now();
-    eventually("each connection over IPv6 has had its turn", SOON, async || {
-        sixes.told_since(told).then_some(())
-    })
+    eventually(
+        "each connection over IPv6 has had its turn",
+        SOON,
+        async || sixes.told_since(told).then_some(()),
+    )
     .await;
     let seen = watch.end(cluster);
     println!("{seen}");
