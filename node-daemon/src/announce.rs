@@ -37,6 +37,7 @@
 //! right had still to run.
 
 pub mod entries;
+pub mod forwarding;
 pub mod kernel_answers;
 pub mod leaving;
 pub mod permitted;

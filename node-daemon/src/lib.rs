@@ -7,7 +7,6 @@
 //!    ├ livez       answers health checks
 //!    ├ cluster     the API server: the Snapshot, the Lease, the status of L2Networks
 //!    │ └ fence       finds out whether this daemon may write
-//!    ├ forwarding  keeps connections with the node that they began at when an address moves
 //!    ├ vlan        VLAN interfaces, return paths, addresses on an interface
 //!    └ responder   the thread that joins the next two: heartbeats, ARP, neighbour discovery
 //!      ├ wire        frames, messages, sockets, netlink
@@ -20,7 +19,6 @@
 pub mod announce;
 pub mod cluster;
 pub mod fence;
-pub mod forwarding;
 pub mod livez;
 pub mod protocol;
 pub mod report;

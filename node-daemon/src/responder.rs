@@ -193,7 +193,7 @@ pub enum Report {
 }
 
 /// What decides which connections stay with a former speaker, by addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionReport {
     /// An address was offered: [`Responder::connections_prepared`] is waited for.
     Offered {

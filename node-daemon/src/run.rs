@@ -33,7 +33,7 @@ use crate::fence::{self, WritePermit};
 use crate::report::metadata::{self, Selected};
 use crate::report::{self, OwnNode, Reporter};
 use crate::wire::keys::{KeyRing, KeysError};
-use crate::{forwarding, livez, responder, vlan};
+use crate::{livez, responder, vlan};
 
 /// How often the machines file is looked at for a change.
 const POLL: Duration = Duration::from_secs(2);
@@ -143,7 +143,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
 /// Takes away what the daemon has made on this machine.
 async fn clean_up() -> anyhow::Result<()> {
     let done = vlan::clean_up::clean_up().await?;
-    forwarding::keeper::clean_up().await?;
+    announce::forwarding::keeper::clean_up().await?;
     for step in &done {
         tracing::info!(%step, "clean-up");
     }

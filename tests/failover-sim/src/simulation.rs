@@ -19,7 +19,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use mooring_node::forwarding::state::Forwarding;
+use mooring_node::announce::forwarding::state::Forwarding;
 use mooring_node::protocol::{Key, Local, Moment, NodeId, Request, Transition, VoterSet};
 
 use super::api::Api;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::{SupervisorState, event_reporter};
 use crate::announce::EventSink;
-use crate::forwarding::keeper::{Command, Outcome};
-use crate::forwarding::state::Device;
+use crate::announce::forwarding::keeper::{Command, Outcome};
+use crate::announce::forwarding::state::Device;
 use crate::protocol::{NodeId, Transition};
 use crate::responder::{DesiredSegment, Member, Report};
 

@@ -78,7 +78,7 @@ impl Socket {
     pub(super) async fn dump(&mut self, question: Question) -> Result<Vec<String>, NftError> {
         let mut found = Vec::new();
         self.list(question, |payload| {
-            found.extend(messages::read_rule(payload))
+            found.extend(messages::read_rule(payload));
         })
         .await?;
         Ok(found)

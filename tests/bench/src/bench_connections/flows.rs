@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mooring_node::forwarding::attributes::Attributes;
-use mooring_node::forwarding::table::{Flow, Group, Table};
-use mooring_node::forwarding::{conntrack, keeper, messages};
+use mooring_node::announce::forwarding::attributes::Attributes;
+use mooring_node::announce::forwarding::table::{Flow, Group, Table};
+use mooring_node::announce::forwarding::{conntrack, keeper, messages};
 use mooring_node::protocol::mac::Mac;
 use mooring_node::vlan::nft;
 use mooring_test_netlab::netlab::Host;

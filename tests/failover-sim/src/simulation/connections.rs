@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use mooring_node::forwarding::state::{Device, Forwarding};
+use mooring_node::announce::forwarding::state::{Device, Forwarding};
 use mooring_node::protocol::mac::Mac;
 use mooring_node::protocol::{AnnounceMode, Cause, ConnectionEvent, Key, Moment, NodeId};
 

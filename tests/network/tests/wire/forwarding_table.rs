@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use mooring_node::forwarding::messages::{self, Transaction};
-use mooring_node::forwarding::table::{Flow, Group, Table};
-use mooring_node::forwarding::{conntrack, keeper};
+use mooring_node::announce::forwarding::messages::{self, Transaction};
+use mooring_node::announce::forwarding::table::{Flow, Group, Table};
+use mooring_node::announce::forwarding::{conntrack, keeper};
 use mooring_node::protocol::mac::Mac;
 
 use super::netns::{in_netns, sh};

@@ -1,6 +1,6 @@
 //! Transactions: messages that the kernel takes all or none of.
 
-use crate::forwarding::attributes::Attributes;
+use crate::announce::forwarding::attributes::Attributes;
 
 const NFPROTO_NETDEV: u8 = 5;
 const SUBSYSTEM: u16 = 10;

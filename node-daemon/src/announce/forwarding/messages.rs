@@ -277,10 +277,10 @@ fn add_group(batch: &mut Batch, index: usize, group: &Group, known_for: Duration
     let attributes = table().text(3, &base).nested(4, &hook).text(7, "filter");
     batch.add(NEWCHAIN, NLM_F_CREATE, &attributes);
 
-    add_rule(batch, &format!("f_{index}"), pass_on(group));
+    add_rule(batch, &format!("f_{index}"), &pass_on(group));
     for family in Family::ALL {
         for rule in family_rules(family, index, group.learns, known_for) {
-            add_rule(batch, &format!("v{}_{index}", family.digit()), rule);
+            add_rule(batch, &format!("v{}_{index}", family.digit()), &rule);
         }
     }
     for family in Family::ALL {
@@ -290,7 +290,7 @@ fn add_group(batch: &mut Batch, index: usize, group: &Group, known_for: Duration
             .load(NETWORK, destination, family.address_length(), REG)
             .lookup(&format!("a{}_{index}", family.digit()))
             .verdict(GOTO, Some(&format!("v{}_{index}", family.digit())));
-        add_rule(batch, &base, rule);
+        add_rule(batch, &base, &rule);
     }
 }
 
@@ -345,7 +345,7 @@ fn pass_on(group: &Group) -> Rule {
         .forward()
 }
 
-fn add_rule(batch: &mut Batch, chain: &str, rule: Rule) {
+fn add_rule(batch: &mut Batch, chain: &str, rule: &Rule) {
     let attributes = table().text(2, chain).nested(4, &rule.0);
     batch.add(NEWRULE, NLM_F_CREATE | NLM_F_APPEND, &attributes);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::family::Family;
 use super::{milliseconds, value};
-use crate::forwarding::attributes::Attributes;
+use crate::announce::forwarding::attributes::Attributes;
 
 /// The first 4-byte register; 16-byte ones begin at 1.
 pub(super) const REG: u32 = 8;

@@ -8,10 +8,10 @@ use mooring_common::errors::with_causes;
 use tokio::sync::mpsc;
 
 use super::{COUNT, Command, Outcome, RENEW, clean_up, flows, write_all};
-use crate::forwarding::messages;
-use crate::forwarding::saved::{self, Saved};
-use crate::forwarding::state::Forwarding;
-use crate::forwarding::table::{Flow, Group, KERNEL_LEASE, MOST_FLOWS, Table};
+use crate::announce::forwarding::messages;
+use crate::announce::forwarding::saved::{self, Saved};
+use crate::announce::forwarding::state::Forwarding;
+use crate::announce::forwarding::table::{Flow, Group, KERNEL_LEASE, MOST_FLOWS, Table};
 use crate::protocol::{Moment, NodeId};
 use crate::responder::ConnectionReport;
 use crate::vlan::nft::NftError;
