@@ -58,9 +58,8 @@ shared::cases! {
         operations::case_28_a_cordoned_node_keeps_its_addresses,
         connections::a_drain_resets_connections_where_none_are_kept,
         connections::drains_break_no_connection,
-        connections::connections_outlive_moves_over_all_nodes_and_back,
+        connections::connections_outlive_a_move_and_the_return,
         connections::connections_outlive_restarts_of_the_daemons_that_pass_them_on,
-        connections::the_table_goes_with_the_last_connection,
         connections::connections_end_with_the_node_that_they_began_at,
         connections::a_kernel_that_refuses_lets_addresses_move_as_before,
         connections::a_cordoned_node_that_shuts_down_loses_no_datagram,
@@ -75,7 +74,8 @@ shared::cases! {
         local::an_address_does_not_move_before_the_next_service_proxy_has_the_endpoint,
     ];
     nodes_with_kube_proxy_in_iptables_mode(Layout { proxy_mode: ProxyMode::Iptables, ..Layout::of(3) }): [
-        connections::with_iptables_connections_outlive_moves_over_all_nodes_and_back,
+        connections::the_table_goes_with_the_last_connection,
+        connections::with_iptables_connections_outlive_a_move_and_the_return,
     ];
     a_segment_apart_from_the_node_network(Layout { second_network: true, ..Layout::of(3) }): [
         partitions::case_05_a_segment_that_is_dead_to_the_owner_is_left_at_once,

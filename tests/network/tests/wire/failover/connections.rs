@@ -136,20 +136,22 @@ pub async fn drains_break_no_connection(cluster: &mut FailoverCluster) {
     keep(cluster, Value::Null).await;
 }
 
-/// The same connections stay through a chain of two moves, and through the return to where they began.
-pub async fn connections_outlive_moves_over_all_nodes_and_back(cluster: &mut FailoverCluster) {
+/// The same connections stay through a move, and through the return to where they began.
+pub async fn connections_outlive_a_move_and_the_return(cluster: &mut FailoverCluster) {
     keep(cluster, json!("15m")).await;
     let (mut watch, first) = cluster.watch_speaker().await.unwrap();
     let sixes = talk_over_ipv6(cluster).await;
     watch.begin();
     let second = cluster.move_away(&watch, &first).await.unwrap();
     watch.is_well(500 * MS, SOON).await.unwrap();
-    let third = cluster.move_away(&watch, &second).await.unwrap();
-    assert_ne!(third, first);
-    watch.is_well(500 * MS, SOON).await.unwrap();
     assert!(passes_on(cluster, &second), "{second} passes nothing on");
+    // There is only one way from there.
+    let mut others = cluster.members();
+    let third = others.find(|name| *name != first && *name != second);
+    drop(others);
+    cluster.exclude(third.unwrap()).await.unwrap();
     cluster.include(&first).await.unwrap();
-    let last = cluster.move_away(&watch, &third).await.unwrap();
+    let last = cluster.move_away(&watch, &second).await.unwrap();
     assert_eq!(last, first);
     let back = watch.began().elapsed();
     watch.settle(back + 2500 * MS, SOON).await;
@@ -170,10 +172,10 @@ pub async fn connections_outlive_moves_over_all_nodes_and_back(cluster: &mut Fai
     keep(cluster, Value::Null).await;
 }
 
-pub async fn with_iptables_connections_outlive_moves_over_all_nodes_and_back(
+pub async fn with_iptables_connections_outlive_a_move_and_the_return(
     cluster: &mut FailoverCluster,
 ) {
-    connections_outlive_moves_over_all_nodes_and_back(cluster).await;
+    connections_outlive_a_move_and_the_return(cluster).await;
 }
 
 /// A rolling update with `maxSurge: 0` while connections are passed on.
@@ -266,13 +268,13 @@ pub async fn a_kernel_that_refuses_lets_addresses_move_as_before(cluster: &mut F
     let mut owners = Vec::new();
     for name in &names {
         let table = "add table netdev mooring { flags owner; }";
-        let script = format!("(echo '{table}'; exec sleep infinity) | exec nft -i");
+        let script = format!("exec nft -i < <(echo '{table}'; exec sleep infinity)");
         let log = cluster
             .netlab
             .lab
             .folder()
             .join(format!("owner-{name}.log"));
-        let spec = Spec::new(format!("nft on {name}"), "/bin/sh", log).args(["-c", &script]);
+        let spec = Spec::new(format!("nft on {name}"), "/bin/bash", log).args(["-c", &script]);
         let owner = cluster.netlab.node(name).start(spec).unwrap();
         eventually("the table is there", SOON, async || {
             passes_on(cluster, name).then_some(())
