@@ -3,7 +3,7 @@
 //! ```text
 //!   FailoverCluster with spec.keepConnections
 //!     ├─► Load: one connection, before its address moves, after that, and a new one beside it
-//!     ├─► moves: 1,000 connections at 20 messages a second, over all nodes and back, and a rolling update
+//!     ├─► moves: 1,000 connections at 20 messages a second, to another node and back, and a rolling update
 //!     └─► Flows: 100,000 entries of conntrack are read, and written into the table
 //! ```
 //!
@@ -160,17 +160,21 @@ fn passed_on(cluster: &FailoverCluster, node: &str) -> Result<u64> {
     Ok(packets.parse()?)
 }
 
-/// The address goes over all nodes and back to the first one; then all daemons are restarted, one after the
-/// other.
+/// The address goes to another node and back; then all daemons are restarted, one after the other.
 async fn move_and_update(cluster: &mut FailoverCluster) -> Result<Seen> {
     let (mut watch, first) = cluster.watch_speaker().await?;
     watch.begin();
     let second = cluster.move_away(&watch, &first).await?;
     watch.is_well(WELL, LIMIT).await?;
-    let third = cluster.move_away(&watch, &second).await?;
-    watch.is_well(WELL, LIMIT).await?;
+    // There is only one way from there.
+    let third = cluster
+        .members()
+        .find(|name| *name != first && *name != second);
+    cluster
+        .exclude(third.context("there are three nodes")?)
+        .await?;
     cluster.include(&first).await?;
-    cluster.move_away(&watch, &third).await?;
+    cluster.move_away(&watch, &second).await?;
     watch.is_well(WELL, LIMIT).await?;
     cluster.include_all().await?;
     let names: Vec<String> = cluster.daemons.keys().cloned().collect();

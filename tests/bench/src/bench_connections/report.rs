@@ -22,7 +22,7 @@ pub struct Report {
 impl Outcome for Report {
     fn print_figures(&self) {
         figure(
-            "Connections broken by moves over all nodes and back, and a rolling update",
+            "Connections broken by a move, the return, and a rolling update",
             format_args!("{} of {}", self.seen.broken, self.seen.connections),
         );
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\n{} connections at 20 messages a second, over all nodes and back, and a rolling update: {} broken: {}\n{}",
+            "\n{} connections at 20 messages a second, to another node and back, and a rolling update: {} broken: {}\n{}",
             self.seen.connections,
             self.seen.broken,
             verdict(self.is_as_wanted()),

@@ -189,8 +189,12 @@ pub async fn connections_outlive_restarts_of_the_daemons_that_pass_them_on(
     watch.is_well(500 * MS, SOON).await.unwrap();
     for name in [&second, &first] {
         cluster.terminate(name).await.unwrap();
+        let started = Instant::now();
         cluster.start_daemon(name).unwrap();
-        cluster.members_take_part().await.unwrap();
+        eventually("it takes part", SOON, async || {
+            cluster.took_part(name, started)
+        })
+        .await;
         eventually("the voice is back", SOON, async || {
             let speaker = watch.speaker(300 * MS)?;
             (cluster.name_of(speaker) == second).then_some(())
