@@ -20,7 +20,7 @@ fn offers(world: &World) -> Vec<(Moment, Moment)> {
                 offered.entry(*key).or_insert(*at);
             }
             Decision::Begin { key, .. } => {
-                found.extend(offered.remove(key).map(|from| (from, *at)))
+                found.extend(offered.remove(key).map(|from| (from, *at)));
             }
             _ => {}
         }
@@ -101,7 +101,7 @@ fn new_speaker_hears_how_many_connections_are_left() {
     let mut world = keeping();
     let counts: Vec<(Key, u32)> = (0..150).map(|key| (Key(key), 7)).collect();
     world.act(1, |machine, now| {
-        machine.tell_connections(NodeId(2), &counts, now)
+        machine.tell_connections(NodeId(2), &counts, now);
     });
     world.run(ms(50));
     let heard = |node: u64| {
