@@ -70,7 +70,6 @@ shared::cases! {
         intruders::case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds,
         intruders::case_24_replayed_and_garbled_heartbeats_change_nothing,
         local::case_27_a_local_service_follows_its_endpoint_without_a_loss,
-        local::connections_stay_with_an_endpoint_that_terminates,
         local::an_address_does_not_move_before_the_next_service_proxy_has_the_endpoint,
     ];
     nodes_with_kube_proxy_in_iptables_mode(Layout { proxy_mode: ProxyMode::Iptables, ..Layout::of(3) }): [

@@ -5,31 +5,18 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, DeleteParams};
 use mooring_test_netlab::failover::faults::until;
-use mooring_test_netlab::failover::{APP, FailoverCluster, Seen, Watch};
+use mooring_test_netlab::failover::{APP, FailoverCluster, Watch};
 use mooring_test_support::wait::eventually;
-use serde_json::{Value, json};
 
 use crate::failover::alone::{MS, SOON};
-use crate::failover::connections;
 use crate::failover::operations::assert_lossless;
 
 const NUMBER: u8 = 110;
 
+/// The Pod on one node ends in good order, serving until the last, while there is one on another.
 pub async fn case_27_a_local_service_follows_its_endpoint_without_a_loss(
     cluster: &mut FailoverCluster,
 ) {
-    follow_endpoint(cluster).await;
-}
-
-pub async fn connections_stay_with_an_endpoint_that_terminates(cluster: &mut FailoverCluster) {
-    connections::keep(cluster, json!("15m")).await;
-    let seen = follow_endpoint(cluster).await;
-    assert_eq!(seen.broken, 0, "{seen}");
-    connections::keep(cluster, Value::Null).await;
-}
-
-/// The Pod on one node ends in good order, serving until the last, while there is one on another.
-async fn follow_endpoint(cluster: &mut FailoverCluster) -> Seen {
     cluster.backend("local", "n1", 6).await.unwrap();
     cluster.service("local", NUMBER, true).await.unwrap();
     let mut watch = cluster.watch_number(NUMBER).await.unwrap();
@@ -59,7 +46,7 @@ async fn follow_endpoint(cluster: &mut FailoverCluster) -> Seen {
         watch.speaker(200 * MS) == Some(second)
     })
     .await;
-    assert_moved(cluster, watch, "local", 2500 * MS).await
+    assert_moved(cluster, watch, "local", 2500 * MS).await;
 }
 
 /// The endpoint moves, and the next node's service proxy is slow: the address waits for it.
@@ -97,12 +84,7 @@ pub async fn an_address_does_not_move_before_the_next_service_proxy_has_the_endp
 
 /// The address has just moved: watches for so much longer, asserts that nothing was lost, and takes the
 /// Service of this name and its Pods away.
-async fn assert_moved(
-    cluster: &mut FailoverCluster,
-    watch: Watch,
-    name: &str,
-    longer: Duration,
-) -> Seen {
+async fn assert_moved(cluster: &mut FailoverCluster, watch: Watch, name: &str, longer: Duration) {
     let moved = watch.began().elapsed();
     println!("moved after {moved:?}");
     watch.settle(moved + longer, SOON).await;
@@ -121,5 +103,4 @@ async fn assert_moved(
     let services = Api::<Service>::namespaced(cluster.netlab.admin(), APP);
     let gone = DeleteParams::default();
     services.delete(name, &gone).await.unwrap();
-    seen
 }
