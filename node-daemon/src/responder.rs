@@ -202,6 +202,13 @@ pub enum ConnectionReport {
         /// Who speaks for it.
         former: NodeId,
     },
+    /// An address is about to be handed over: [`Responder::connections_prepared`] is waited for.
+    HandingOn {
+        /// Which.
+        address: IpAddr,
+        /// To whom.
+        to: NodeId,
+    },
     /// An address is spoken for here.
     Began {
         /// Which.
@@ -323,8 +330,8 @@ struct Told {
 enum News {
     /// What the API server has answered, and when it was asked.
     Answer(ApiAnswer, Moment),
-    /// Connections to these addresses are passed on from now on.
-    Prepared(Vec<IpAddr>),
+    /// For these addresses the kernel does what a move waits for; or (`false`) it cannot.
+    Prepared(Vec<IpAddr>, bool),
     /// How many connections to addresses this node has, for who speaks for them now.
     Counts(NodeId, Vec<(IpAddr, u32)>),
 }
@@ -385,10 +392,10 @@ impl Responder {
         self.tell(segment, News::Answer(answer, asked));
     }
 
-    /// Tells it that connections to these addresses are passed on to the one who offers them, or that
-    /// they cannot be.
-    pub fn connections_prepared(&self, segment: &str, addresses: Vec<IpAddr>) {
-        self.tell(segment, News::Prepared(addresses));
+    /// Tells it that the kernel passes on what it should of these addresses, which were offered or are being
+    /// handed on; or that it cannot.
+    pub fn connections_prepared(&self, segment: &str, addresses: Vec<IpAddr>, is_done: bool) {
+        self.tell(segment, News::Prepared(addresses, is_done));
     }
 
     /// Has the new speaker of addresses told how many connections to them this node has.

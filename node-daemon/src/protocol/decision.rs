@@ -147,6 +147,14 @@ pub enum ConnectionEvent {
         /// Who speaks for it.
         former: NodeId,
     },
+    /// A key that is spoken for here is about to be handed over to a node that will pass on to this one what
+    /// it does not know. It is let go after [`super::Machine::connections_prepared`], or a moment later.
+    HandingOn {
+        /// What.
+        key: Key,
+        /// To whom.
+        to: NodeId,
+    },
     /// A key that was spoken for here was handed over.
     HandedOn {
         /// What.

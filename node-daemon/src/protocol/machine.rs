@@ -323,10 +323,11 @@ impl Machine {
         self.settle();
     }
 
-    /// Whatever keeps connections is ready for these keys, which were offered.
-    pub fn connections_prepared(&mut self, keys: &[Key], now: Moment) {
+    /// Whatever keeps connections has done what it can for these keys, which were offered or are being
+    /// handed on; and whether the kernel does what it should.
+    pub fn connections_prepared(&mut self, keys: &[Key], is_done: bool, now: Moment) {
         self.advance(now);
-        self.keeping.prepared(keys);
+        self.keeping.prepared(keys, is_done);
         self.settle();
     }
 

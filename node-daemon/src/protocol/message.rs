@@ -174,6 +174,16 @@ pub enum Body {
         /// Those of the keys that the sender takes.
         keys: Vec<Key>,
     },
+    /// My kernel passes on to you what is not mine of these keys, and nothing that comes from members. It
+    /// is said before [`Self::Ready`], which says nothing of it.
+    Prepared {
+        /// That of the hand-over.
+        nonce: u32,
+        /// The old holder.
+        to: NodeId,
+        /// Those of the keys for which it is so.
+        keys: Vec<Key>,
+    },
     /// A frame about these keys left after my right to them had ended.
     SpokeLate {
         /// What was spoken about.

@@ -220,9 +220,9 @@ impl Segment {
         let key_of = |address: &IpAddr| self.responder.key_of(*address);
         match news {
             News::Answer(answer, asked) => self.machine.api_answered(answer, asked, now),
-            News::Prepared(addresses) => {
+            News::Prepared(addresses, is_done) => {
                 let keys: Vec<Key> = addresses.iter().filter_map(key_of).collect();
-                self.machine.connections_prepared(&keys, now);
+                self.machine.connections_prepared(&keys, is_done, now);
             }
             News::Counts(to, counts) => {
                 let of = |(address, count): &(IpAddr, u32)| Some((key_of(address)?, *count));

@@ -24,7 +24,7 @@ pub enum Input {
     Address(Key, Mac),
     /// The gateway has answered.
     Gateway,
-    /// Connections of a key that is offered are passed on.
+    /// The kernel does what a key's move waits for.
     Prepared(Key),
     /// A frame of ARP has come, at that time.
     Frame(Vec<u8>, Moment),

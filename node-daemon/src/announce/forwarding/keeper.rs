@@ -46,8 +46,8 @@ pub enum Command {
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// These may be taken.
-    Prepared(String, Vec<IpAddr>),
+    /// These may move now, and whether the kernel does what they wait for.
+    Prepared(String, Vec<IpAddr>, bool),
     /// What a new speaker is to be told.
     Counts(String, NodeId, Vec<(IpAddr, u32)>),
     /// For how many addresses the kernel passes on.

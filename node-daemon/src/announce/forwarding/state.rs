@@ -4,12 +4,17 @@
 //! For an address, each node has at most one *former* speaker F and one *successor* S, both of its own last
 //! time as speaker: F spoke right before it, S right after it. It passes a frame on to F only if the frame
 //! comes from no member, or from S. While it speaks it has no successor, and passes on nothing that
-//! comes from a member.
+//! comes from a member, but for what is said of the next speaker below.
 //!
 //! A circle N1 → N2 → … → N1 would need S(Ni+1) = Ni at each step: the last time of Ni as speaker begins
 //! after that of Ni+1 has ended. Times of speakers do not overlap, so the beginnings of these times fall along
 //! the path, and a circle would need one that is before itself. It holds for whatever the tables say
 //! of other nodes, and needs no clock that is shared: each node goes by its own last time alone.
+//!
+//! A speaker takes the one that it is about to hand over to for its successor a moment before. That one has
+//! said that it is prepared: until it has spoken itself, it passes on nothing that comes from a member, so it is
+//! on no circle. If it does not take the address, the speaker goes on, and forgets it after [`PREPARED`], or
+//! when it hands over to somebody else; and the other forgets what it has prepared.
 //!
 //! # Chains
 //! A connection that began two moves ago takes two hops, and so on: each node knows what is its own. A
@@ -42,6 +47,13 @@ const UNTOLD: Duration = Duration::from_secs(30);
 /// It may say that it has none once its own count is not a moment's chance.
 const NONE_FOR: Duration = Duration::from_secs(10);
 
+/// Who is about to speak for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Next {
+    node: NodeId,
+    until: Moment,
+}
+
 /// Where this node stands with an address whose former speaker is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
@@ -60,6 +72,9 @@ enum Phase {
 struct Pointer {
     former: NodeId,
     phase: Phase,
+    /// Whose frames are let through before this node, which speaks, lets go.
+    #[serde(skip)]
+    next: Option<Next>,
     /// When the former speaker was last known to have connections.
     #[serde(skip)]
     told: Moment,
@@ -185,6 +200,7 @@ impl Forwarding {
         let pointer = Pointer {
             former,
             phase: Phase::Prepared(now + PREPARED),
+            next: None,
             told: now,
             learns_until: now + LEARNS,
             ends: now + self.keep_for,
@@ -212,6 +228,7 @@ impl Forwarding {
         let Some(pointer) = self.pointers.get_mut(&address) else {
             return;
         };
+        pointer.next = None;
         match pointer.phase {
             Phase::Prepared(_) if former == Some(pointer.former) => {
                 pointer.phase = Phase::Speaking;
@@ -225,6 +242,18 @@ impl Forwarding {
             _ => {
                 self.pointers.remove(&address);
             }
+        }
+    }
+
+    /// This node speaks for an address, and is about to hand it over to a node whose kernel passes on to this one
+    /// already: what it passes on is let through before it does.
+    pub fn handing_on(&mut self, address: IpAddr, to: NodeId, now: Moment) {
+        if let Some(pointer) = self.pointers.get_mut(&address)
+            && pointer.phase == Phase::Speaking
+            && pointer.former != to
+        {
+            let until = now + PREPARED;
+            pointer.next = Some(Next { node: to, until });
         }
     }
 
@@ -245,7 +274,10 @@ impl Forwarding {
             Some(pointer) if pointer.former == to => {
                 self.pointers.remove(&address);
             }
-            Some(pointer) => pointer.phase = Phase::HandedOn(to),
+            Some(pointer) => {
+                pointer.phase = Phase::HandedOn(to);
+                pointer.next = None;
+            }
             None => {}
         }
     }
@@ -256,6 +288,7 @@ impl Forwarding {
             && pointer.phase == Phase::Speaking
         {
             pointer.phase = Phase::Unannounced;
+            pointer.next = None;
         }
     }
 
@@ -303,6 +336,7 @@ impl Forwarding {
             self.forget_others();
         }
         self.pointers.retain(|_, pointer| {
+            pointer.next = pointer.next.filter(|next| now < next.until);
             let taken = !matches!(pointer.phase, Phase::Prepared(until) if until <= now);
             taken && now < pointer.ends && now < pointer.told + UNTOLD
         });
@@ -357,9 +391,11 @@ impl Forwarding {
                 continue;
             };
             let successor = match pointer.phase {
-                Phase::HandedOn(node) => self.members.get(&node).copied(),
-                Phase::Prepared(_) | Phase::Speaking | Phase::Unannounced => None,
+                Phase::HandedOn(node) => Some(node),
+                Phase::Speaking => pointer.next.map(|next| next.node),
+                Phase::Prepared(_) | Phase::Unannounced => None,
             };
+            let successor = successor.and_then(|node| self.members.get(&node).copied());
             let learns = now < pointer.learns_until;
             let left = pointer.ends.since(now).min(KERNEL_LEASE);
             let group = groups.entry((*former, successor, learns)).or_default();

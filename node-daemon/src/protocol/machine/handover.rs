@@ -92,6 +92,13 @@ impl HandOvers {
             .any(|hand_over| hand_over.keys.contains(&key))
     }
 
+    /// The keys of a hand-over that is under way.
+    pub(super) fn keys_of(&self, target: NodeId, nonce: u32) -> &[Key] {
+        let mut under_way = self.under_way.iter();
+        let hand_over = under_way.find(|it| it.nonce == nonce && it.target == target);
+        hand_over.map_or(&[], |hand_over| &hand_over.keys)
+    }
+
     fn reschedule(&mut self) {
         let repeats = self.under_way.iter().map(|hand_over| hand_over.next);
         self.due = repeats.chain(self.plan_due).min().unwrap_or(Moment::NEVER);
@@ -357,6 +364,11 @@ impl Machine {
                 self.handovers.expected.insert(*key, expected);
             }
         }
+        let keys = self.keeping.prepared_for(from, &ready);
+        if loud && !keys.is_empty() {
+            let to = from;
+            self.tell_all_and(from, Body::Prepared { nonce, to, keys });
+        }
         let body = Body::Ready {
             nonce,
             to: from,
@@ -375,6 +387,10 @@ impl Machine {
         else {
             return;
         };
+        if self.waits_to_hand_on(from, keys) {
+            // The offer is repeated, and answered again.
+            return;
+        }
         let hand_over = self.handovers.under_way.swap_remove(index);
         let mut moved = 0;
         for key in &hand_over.keys {

@@ -169,6 +169,11 @@ impl Machine {
                     self.hear_ready(message.from, *nonce, keys);
                 }
             }
+            Body::Prepared { nonce, to, keys } => {
+                if *to == self.me {
+                    self.hear_prepared(message.from, *nonce, keys);
+                }
+            }
             Body::SpokeLate { keys } => self.hear_late_speech(keys),
             Body::Connections { to, counts } => {
                 if *to == self.me {

@@ -83,6 +83,8 @@ struct World {
     dead_kernels: BTreeSet<NodeId>,
     /// How long it takes to have connections passed on; `None`: it never comes to that.
     prepares_in: Option<Duration>,
+    /// How long it takes to let through what the next speaker passes on; `None`: it never comes to that.
+    lets_through_in: Option<Duration>,
     /// Nodes that cannot reach the gateway.
     gateway_down: BTreeSet<u64>,
     keys: BTreeMap<Key, Wanted>,
@@ -123,6 +125,7 @@ impl World {
             leases_unchanged: BTreeSet::new(),
             dead_kernels: BTreeSet::new(),
             prepares_in: Some(DELAY),
+            lets_through_in: Some(DELAY),
             gateway_down: BTreeSet::new(),
             keys: (0..keys)
                 .map(|key| Key(mix(key)))
@@ -270,7 +273,7 @@ impl World {
                 machine.address_answered(key, mac, now);
             }
             Event::Gateway => machine.gateway_answered(now),
-            Event::Prepared(key) => machine.connections_prepared(&[key], now),
+            Event::Prepared(key) => machine.connections_prepared(&[key], true, now),
         });
     }
 
@@ -355,6 +358,11 @@ impl World {
             }
             Decision::Connections(ConnectionEvent::Offered { key, .. }) => {
                 if let Some(delay) = self.prepares_in {
+                    self.later(node, delay, Event::Prepared(*key));
+                }
+            }
+            Decision::Connections(ConnectionEvent::HandingOn { key, .. }) => {
+                if let Some(delay) = self.lets_through_in {
                     self.later(node, delay, Event::Prepared(*key));
                 }
             }

@@ -144,6 +144,9 @@ impl Segment {
             ConnectionEvent::Offered { key, former } => of(key)
                 .map(|address| ConnectionReport::Offered { address, former })
                 .collect(),
+            ConnectionEvent::HandingOn { key, to } => of(key)
+                .map(|address| ConnectionReport::HandingOn { address, to })
+                .collect(),
             ConnectionEvent::HandedOn {
                 key,
                 to,

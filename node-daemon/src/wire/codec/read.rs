@@ -62,6 +62,11 @@ impl<'a> Reader<'a> {
                 to: self.node("to")?,
                 keys: self.keys()?,
             },
+            kind::PREPARED => Body::Prepared {
+                nonce: self.u32("nonce")?,
+                to: self.node("to")?,
+                keys: self.keys()?,
+            },
             kind::SPOKE_LATE => Body::SpokeLate { keys: self.keys()? },
             kind::CONNECTIONS => Body::Connections {
                 to: self.node("to")?,

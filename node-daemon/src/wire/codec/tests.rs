@@ -175,6 +175,11 @@ fn body() -> impl Strategy<Value = Body> {
         to,
         keys,
     });
+    let prepared = (any::<u32>(), node(), keys(128)).prop_map(|(nonce, to, keys)| Body::Prepared {
+        nonce,
+        to,
+        keys,
+    });
     let late = keys(128).prop_map(|keys| Body::SpokeLate { keys });
     let counts = proptest::collection::vec(
         (any::<u64>().prop_map(Key), any::<u32>()),
@@ -188,6 +193,7 @@ fn body() -> impl Strategy<Value = Body> {
         grant,
         hand_over,
         ready,
+        prepared,
         late,
         connections
     ]

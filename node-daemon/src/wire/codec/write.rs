@@ -42,6 +42,7 @@ impl Writer {
             Body::Grant(_) => kind::GRANT,
             Body::HandOver { .. } => kind::HAND_OVER,
             Body::Ready { .. } => kind::READY,
+            Body::Prepared { .. } => kind::PREPARED,
             Body::SpokeLate { .. } => kind::SPOKE_LATE,
             Body::Connections { .. } => kind::CONNECTIONS,
         }
@@ -64,7 +65,7 @@ impl Writer {
                 self.bool(*loud);
                 self.keys(keys)
             }
-            Body::Ready { nonce, to, keys } => {
+            Body::Ready { nonce, to, keys } | Body::Prepared { nonce, to, keys } => {
                 self.u32(*nonce);
                 self.u64(to.0);
                 self.keys(keys)

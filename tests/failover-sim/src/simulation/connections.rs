@@ -66,9 +66,13 @@ impl<E: Engine> Simulation<E> {
                 self.change(node, key, |forwarding, address, now| {
                     forwarding.prepare(address, former, now);
                 });
-                let at = self.now + self.chance.u64(0..250 * MILLISECOND);
-                let input = Input::Prepared(key);
-                self.push(at, What::Answers { node, run, input });
+                self.answer_later(node, run, key);
+            }
+            ConnectionEvent::HandingOn { key, to } => {
+                self.change(node, key, |forwarding, address, now| {
+                    forwarding.handing_on(address, to, now);
+                });
+                self.answer_later(node, run, key);
             }
             ConnectionEvent::HandedOn {
                 key,
@@ -89,6 +93,13 @@ impl<E: Engine> Simulation<E> {
             }
             ConnectionEvent::Counted { .. } => {}
         }
+    }
+
+    /// A node's keeper of connections has done what it was told.
+    fn answer_later(&mut self, node: usize, run: u32, key: Key) {
+        let at = self.now + self.chance.u64(0..250 * MILLISECOND);
+        let input = Input::Prepared(key);
+        self.push(at, What::Answers { node, run, input });
     }
 
     fn change(

@@ -528,9 +528,10 @@ fn items(body: &Body) -> usize {
         Body::Owned(owned) => owned.keys.len() + owned.released.len(),
         Body::Claim(claim) => claim.keys.len(),
         Body::Grant(grant) => grant.granted.len() + grant.refused.len(),
-        Body::HandOver { keys, .. } | Body::Ready { keys, .. } | Body::SpokeLate { keys } => {
-            keys.len()
-        }
+        Body::HandOver { keys, .. }
+        | Body::Ready { keys, .. }
+        | Body::Prepared { keys, .. }
+        | Body::SpokeLate { keys } => keys.len(),
         Body::Connections { counts, .. } => counts.len(),
     }
 }

@@ -59,6 +59,7 @@ shared::cases! {
         connections::a_drain_resets_connections_where_none_are_kept,
         connections::drains_break_no_connection,
         connections::connections_outlive_a_move_and_the_return,
+        connections::connections_outlive_moves_over_all_nodes_and_back,
         connections::connections_outlive_restarts_of_the_daemons_that_pass_them_on,
         connections::connections_end_with_the_node_that_they_began_at,
         connections::a_kernel_that_refuses_lets_addresses_move_as_before,

@@ -27,8 +27,10 @@ pub(super) struct Work {
     restored_until: Moment,
     /// What is in the file; empty: nothing was ever saved.
     saved: Vec<u8>,
-    /// What was offered and is not answered.
-    offered: Vec<(String, IpAddr)>,
+    /// What was offered and is not answered, and whether it can be passed on.
+    offered: Vec<(String, IpAddr, bool)>,
+    /// What is about to be handed on, and is not answered.
+    handing_on: Vec<(String, IpAddr)>,
     /// What the kernel has; `None`: it may be anything.
     written: Option<Table>,
     renew_at: Moment,
@@ -69,6 +71,7 @@ impl Work {
             },
             written: Some(saved.written),
             offered: Vec::new(),
+            handing_on: Vec::new(),
             renew_at: Moment::default(),
             count_at: Moment::default(),
             probe_is_due: false,
@@ -132,8 +135,12 @@ impl Work {
         match report {
             ConnectionReport::Offered { address, former } => {
                 // Also where nothing is passed on: whoever waits is to go on.
-                segment.prepare(address, former, now);
-                self.offered.push((name, address));
+                let can = segment.prepare(address, former, now);
+                self.offered.push((name, address, can));
+            }
+            ConnectionReport::HandingOn { address, to } => {
+                segment.handing_on(address, to, now);
+                self.handing_on.push((name, address));
             }
             ConnectionReport::Began {
                 address,
@@ -163,15 +170,20 @@ impl Work {
             segment.tick(now);
         }
         let offered = std::mem::take(&mut self.offered);
+        let handing_on = std::mem::take(&mut self.handing_on);
         let done = self.bring_about(!offered.is_empty(), now).await;
+        let is_written = done.is_ok();
         self.note(done);
         self.tell_forwarded();
-        let mut prepared: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
-        for (name, address) in offered {
-            prepared.entry(name).or_default().push(address);
+        let mut prepared: BTreeMap<(String, bool), Vec<IpAddr>> = BTreeMap::new();
+        let handing_on = handing_on.into_iter();
+        let handing_on = handing_on.map(|(name, address)| (name, address, true));
+        for (name, address, can) in offered.into_iter().chain(handing_on) {
+            let of = (name, can && is_written);
+            prepared.entry(of).or_default().push(address);
         }
-        for (name, addresses) in prepared {
-            self.say(Outcome::Prepared(name, addresses));
+        for ((name, is_done), addresses) in prepared {
+            self.say(Outcome::Prepared(name, addresses, is_done));
         }
         if now >= self.count_at {
             self.count_at = now + COUNT;

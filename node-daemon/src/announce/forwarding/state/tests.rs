@@ -120,6 +120,34 @@ fn speaker_takes_nothing_from_members_and_former_only_from_successor() {
 }
 
 #[test]
+fn next_speaker_is_let_through_before_this_one_lets_go() {
+    let mut b = speaking();
+    b.handing_on(address(), C, NOW);
+    let before = b.groups(NOW);
+    assert_eq!(before[0].never_from, [A, B].map(mac).into());
+    let mut handed = b.clone();
+    handed.handed_on(address(), C, NOW);
+    assert_eq!(handed.groups(NOW), before, "nothing is left to be written");
+
+    let all: BTreeSet<Mac> = [A, B, C].map(mac).into();
+    let mut kept = b.clone();
+    kept.tick(NOW + PREPARED);
+    assert_eq!(kept.groups(NOW)[0].never_from, all, "it was not taken");
+    let mut unannounced = b;
+    unannounced.left_unannounced(address());
+    unannounced.began(address(), Some(C), false, NOW);
+    assert_eq!(unannounced.groups(NOW)[0].never_from, all);
+}
+
+#[test]
+fn nothing_is_let_through_of_former_speaker_that_returns() {
+    let mut b = speaking();
+    let before = b.groups(NOW);
+    b.handing_on(address(), A, NOW);
+    assert_eq!(b.groups(NOW), before);
+}
+
+#[test]
 fn returned_address_is_not_passed_back() {
     let mut b = speaking();
     b.handed_on(address(), A, NOW);
@@ -265,6 +293,14 @@ fn frames_come_to_rest_after_any_history() {
                     .prepare(address(), speaker, NOW);
             }
             let before = nodes.get_mut(&speaker).unwrap();
+            if prepared && dice.below(5) > 0 {
+                before.handing_on(address(), next, NOW);
+                if dice.below(4) == 0 {
+                    // It comes to nothing, and the speaker goes on.
+                    faithful = false;
+                    continue;
+                }
+            }
             if told {
                 before.handed_on(address(), next, NOW);
             }

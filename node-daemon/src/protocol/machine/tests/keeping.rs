@@ -28,10 +28,33 @@ fn offers(world: &World) -> Vec<(Moment, Moment)> {
     found
 }
 
+/// When each key that was handed on was last about to be, by the same node for the same node, and when it was.
+fn handed_on(world: &World) -> Vec<(Option<Moment>, Moment)> {
+    let mut handing_on = BTreeMap::new();
+    let mut found = Vec::new();
+    for (at, node, decision) in &world.log {
+        match decision {
+            Decision::Connections(ConnectionEvent::HandingOn { key, to }) => {
+                handing_on.insert((*node, *key, *to), *at);
+            }
+            Decision::Connections(ConnectionEvent::HandedOn { key, to, .. }) => {
+                found.push((handing_on.remove(&(*node, *key, *to)), *at));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 fn drain(prepares_in: Option<Duration>) -> World {
+    drain_with(prepares_in, Some(ms(1)))
+}
+
+fn drain_with(prepares_in: Option<Duration>, lets_through_in: Option<Duration>) -> World {
     let mut world = keeping();
     let moving = world.keys_of(1).len();
     world.prepares_in = prepares_in;
+    world.lets_through_in = lets_through_in;
     world.change_local(1, |local| local.draining = true);
     world.run(ms(1000));
     world.expect_all_spoken();
@@ -57,6 +80,47 @@ fn offered_key_is_taken_all_the_same_if_it_is_never_prepared() {
         let waited = begun.since(offered);
         assert!((ms(150)..ms(200)).contains(&waited), "{waited:?}");
     }
+}
+
+/// A second move: what the first speaker has is passed on to the second by the third, which that one must let
+/// through before the third speaks.
+#[test]
+fn key_is_let_go_once_what_next_speaker_passes_on_is_let_through() {
+    let mut world = drain_with(Some(ms(20)), Some(ms(30)));
+    let first = world.keys_of(2);
+    assert!(!first.is_empty());
+    world.change_local(2, |local| local.draining = true);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+    assert!(first.is_subset(&world.keys_of(3)));
+    let handed_on = handed_on(&world);
+    assert!(handed_on.len() > first.len());
+    for (begun, done) in handed_on {
+        let waited = done.since(begun.unwrap());
+        assert!((ms(30)..ms(50)).contains(&waited), "{waited:?}");
+    }
+}
+
+#[test]
+fn key_is_let_go_all_the_same_if_nothing_is_ever_let_through() {
+    // The longest that both may take.
+    let world = drain_with(Some(ms(140)), None);
+    for (begun, done) in handed_on(&world) {
+        let waited = done.since(begun.unwrap());
+        assert!((ms(100)..ms(120)).contains(&waited), "{waited:?}");
+    }
+    let failed = Decision::Note(Transition::HandOverFailed);
+    assert!(!world.log.iter().any(|(_, _, it)| *it == failed));
+}
+
+/// It may still pass on for an older move, and be on a circle.
+#[test]
+fn nothing_is_let_through_of_next_speaker_that_is_not_prepared() {
+    let world = drain_with(None, Some(ms(1)));
+    let handed_on = handed_on(&world);
+    assert!(!handed_on.is_empty());
+    assert!(handed_on.iter().all(|(begun, _)| begun.is_none()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use mooring_common::l2_network::L2Network;
 use mooring_common::names::segment_notices;
-use mooring_test_netlab::failover::{FailoverCluster, repeat};
+use mooring_test_netlab::failover::{FailoverCluster, Watch, repeat};
 use mooring_test_netlab::netlab::TcpFlows;
 use mooring_test_netlab::netlab_cluster::NETWORK;
 use mooring_test_support::process::Spec;
@@ -153,6 +153,31 @@ pub async fn connections_outlive_a_move_and_the_return(cluster: &mut FailoverClu
     cluster.include(&first).await.unwrap();
     let last = cluster.move_away(&watch, &second).await.unwrap();
     assert_eq!(last, first);
+    end_unbroken(cluster, watch, sixes).await;
+}
+
+/// The same connections stay through a chain of two moves, and through the return to where they began.
+pub async fn connections_outlive_moves_over_all_nodes_and_back(cluster: &mut FailoverCluster) {
+    keep(cluster, json!("15m")).await;
+    let (mut watch, first) = cluster.watch_speaker().await.unwrap();
+    let sixes = talk_over_ipv6(cluster).await;
+    watch.begin();
+    let second = cluster.move_away(&watch, &first).await.unwrap();
+    watch.is_well(500 * MS, SOON).await.unwrap();
+    let third = cluster.move_away(&watch, &second).await.unwrap();
+    assert_ne!(third, first);
+    watch.is_well(500 * MS, SOON).await.unwrap();
+    for name in [&second, &third] {
+        assert!(passes_on(cluster, name), "{name} passes nothing on");
+    }
+    cluster.include(&first).await.unwrap();
+    let last = cluster.move_away(&watch, &third).await.unwrap();
+    assert_eq!(last, first);
+    end_unbroken(cluster, watch, sixes).await;
+}
+
+/// Lets each connection have its turn, and none of them is broken.
+async fn end_unbroken(cluster: &mut FailoverCluster, mut watch: Watch, sixes: TcpFlows) {
     let back = watch.began().elapsed();
     watch.settle(back + 2500 * MS, SOON).await;
     let told = Instant::now();
