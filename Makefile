@@ -39,6 +39,11 @@ demo-move: programs ## Moves a cluster from MetalLB, whose own programs are buil
 	$(call say,MetalLB: built once from its Go module)
 	@metallb=$$(tests/metallb/build.sh) && METALLB=$$metallb target/debug/demo-move
 
+.PHONY: demo-control-plane
+demo-control-plane: programs ## Shows an address for the control plane: three API servers with three members of etcd, a client that writes, each fault in turn
+	$(call say,The demo: its own small network of namespaces; nothing of this machine is touched)
+	@target/debug/demo-control-plane
+
 .PHONY: test
 test: programs vm helm ## Everything that proves the project
 	@tests/run.sh
@@ -83,6 +88,11 @@ figures: programs ## Prints every figure that the docs speak of; memory is that 
 	@target/debug/demo | grep '^FIGURE'
 	@cargo test --workspace --locked --test wire --test long --test services -- \
 		announce:: figures:: leadership:: livez:: rolling:: services_alone:: 2>&1 | grep '^FIGURE'
+
+.PHONY: pictures
+pictures: programs ## Draws the dashboards of the docs from what a Prometheus sees in five minutes of a small cluster
+	$(call say,The cluster: on a small network of namespaces of its own; nothing of this machine is touched)
+	@cargo test --workspace --locked --test wire -- --ignored the_dashboards_are_drawn
 
 .PHONY: bench-nodes
 bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; a quarter of an hour. NODES=, DAEMONS=, PER_SECOND=, SECONDS_STEADY= change it

@@ -45,6 +45,7 @@ pub mod pauses;
 pub mod pending;
 pub mod pool;
 pub mod pooled;
+pub mod prices;
 pub mod provider;
 pub mod purchases;
 mod remove;

@@ -2,7 +2,7 @@
 //! to ask. Both programs read it.
 //!
 //! ```text
-//!   text ──► read ──► validate ──► Machines ──┐
+//!   text ──► yaml ──► validate ──► Machines ──┐
 //!            (every fault, with its place)    ├──► resolve ──► Resolution
 //!   Node object, and on the node DMI ─────────┘    (pure)
 //!                                  Identity
@@ -15,7 +15,6 @@ pub mod capacity;
 pub mod hardware;
 pub mod identity;
 pub mod load;
-pub mod read;
 pub mod resolve;
 pub mod schema;
 pub mod validate;

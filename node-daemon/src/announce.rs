@@ -36,6 +36,7 @@
 //! A machine whose hypervisor stops it and lets it go on may send for an address for as long as its
 //! right had still to run.
 
+pub mod control_plane;
 pub mod entries;
 pub mod forwarding;
 pub mod kernel_answers;

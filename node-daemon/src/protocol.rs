@@ -13,6 +13,7 @@
 pub mod decision;
 pub mod mac;
 pub mod machine;
+pub mod members;
 pub mod message;
 pub mod parameters;
 pub mod random;

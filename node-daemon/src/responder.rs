@@ -39,7 +39,7 @@ use self::worker::Worker;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
     ApiAnswer, Cause, Contact, Epoch, Flags, Key, KeyId, Moment, NodeId, Parameters, Request,
-    Transition, View, Weight,
+    Transition, View, VoterSet, Weight,
 };
 use crate::wire::keys::KeyRing;
 use crate::wire::packet_socket::PacketSocket;
@@ -261,6 +261,16 @@ pub struct Member {
     pub contact: Contact,
     /// The generation of voters that it serves.
     pub generation: u64,
+    /// Those voters.
+    pub voters: VoterSet,
+    /// The newest generation that it has served for longer than a promise.
+    pub settled: u64,
+    /// Which set it approves next, where voters come from files; zero: none.
+    pub approved: u64,
+    /// Whether this node has not heard it for so long that it takes it for dead.
+    pub suspected: bool,
+    /// Its weight in the choice of holders.
+    pub weight: Weight,
     /// How many keys it holds.
     pub holds: u32,
     /// What it signs with; `None`: nothing.

@@ -1,5 +1,6 @@
 //! Puts the daemon together, and takes it apart in the right order.
 
+mod control_plane;
 mod events;
 pub mod flags;
 mod metrics;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::events::QueuedEvents;
 use self::flags::{Flags, ReportFlags, TABLE};
+use crate::announce::control_plane::manifest;
 use crate::announce::{self, Announcer, Settings};
 use crate::cluster::snapshot::Snapshot;
 use crate::fence::{self, WritePermit};
@@ -39,9 +41,17 @@ use crate::{livez, responder, vlan};
 const POLL: Duration = Duration::from_secs(2);
 
 /// The whole program, from the command line to the exit code: 0 after SIGTERM, 1 after a failure,
-/// 2 for a command line that cannot be read.
+/// 2 for a command line that cannot be read. With `control-plane` in front, it announces the address of the
+/// control plane and nothing else; with `control-plane-manifest`, it prints the static Pod for that.
 #[must_use]
-pub fn main(arguments: Vec<String>) -> ExitCode {
+pub fn main(mut arguments: Vec<String>) -> ExitCode {
+    match arguments.first().map(String::as_str) {
+        Some("control-plane") => return control_plane::main(arguments.split_off(1)),
+        Some("control-plane-manifest") => {
+            return manifest::main(arguments.split_off(1));
+        }
+        _ => {}
+    }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
     program::main(
         &TABLE,

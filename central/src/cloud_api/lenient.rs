@@ -51,6 +51,13 @@ pub fn id_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::
     })
 }
 
+/// A word of an API in the one form in which it can be compared: some write `error assigning` in their
+/// documentation and `ERROR_ASSIGNING` in their answers.
+#[must_use]
+pub fn plain(word: &str) -> String {
+    word.trim().to_lowercase().replace(['_', '-'], " ")
+}
+
 /// Defines what an API answers. A field with `?` may be absent, null, or of another shape than expected: it has its
 /// default then, and the rest of the object is read nevertheless ([`or_default`]).
 #[macro_export]

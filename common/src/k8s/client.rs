@@ -1,6 +1,7 @@
 //! The connection to the API server.
 
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -94,6 +95,32 @@ pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
         config.headers.push((http::header::USER_AGENT, agent));
     }
     connection::connect(config, options.connections).map_err(ClientError::Client)
+}
+
+/// A client for the API server of this machine, over loopback, for a probe. Its certificate is not verified: whoever
+/// can listen in its place is root here. A request that is given up takes its connection with it.
+///
+/// # Errors
+/// [`ClientError::Client`] if the certificate cannot be used.
+pub fn loopback(port: u16, certificate: Option<(&Path, &Path)>) -> Result<Client, ClientError> {
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let url = format!("https://{server}");
+    let url = url.parse().map_err(|source| ClientError::Master {
+        master: url,
+        source,
+    })?;
+    let mut config = Config::new(url);
+    config.accept_invalid_certs = true;
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(1));
+    config.read_timeout = Some(Duration::from_secs(1));
+    config.write_timeout = Some(Duration::from_secs(1));
+    if let Some((certificate, key)) = certificate {
+        let name = |path: &Path| Some(path.display().to_string());
+        config.auth_info.client_certificate = name(certificate);
+        config.auth_info.client_key = name(key);
+    }
+    connection::connect(config, Connections::PerRequest).map_err(ClientError::Client)
 }
 
 async fn of_context(context: &str) -> Result<Config, ClientError> {

@@ -10,7 +10,6 @@ use ipnet::IpNet;
 use serde_norway::Value;
 
 use super::hardware::is_placeholder;
-use super::read::{Fault, Faults, Item, Object, Refusal, refuse};
 use super::schema::{
     DEFAULT_MAX_REMOVED_PERCENT, DEFAULT_SCHEME, LoadBalancer, Machines, Policy, Rule, RuleMatch,
     Settings, UnknownNode, VERSION,
@@ -18,6 +17,7 @@ use super::schema::{
 use crate::address_range::AddressRange;
 use crate::label;
 use crate::provider_id::ProviderId;
+use crate::yaml::{Fault, Faults, Item, Object, Refusal, not_yaml, refuse};
 
 /// A machines file that cannot be used, with everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,18 +73,6 @@ pub fn parse(text: &str) -> Result<Machines, InvalidMachines> {
         Some(machines) if faults.0.is_empty() => Ok(machines),
         _ => Err(InvalidMachines { faults: faults.0 }),
     }
-}
-
-fn not_yaml(error: &serde_norway::Error, faults: &mut Faults) {
-    let place = error.location().map_or_else(
-        || "the file".to_owned(),
-        |at| format!("line {} column {}", at.line(), at.column()),
-    );
-    faults.add(
-        place,
-        format!("this is no YAML: {error}"),
-        "correct it; whatever follows was not looked at",
-    );
 }
 
 fn document_of(document: &Value, faults: &mut Faults) -> Option<Machines> {

@@ -229,6 +229,8 @@ pub fn desired(
                         .collect(),
                     voters: Some(voter_set(network.voters.as_ref())),
                     approvals: approvals(network),
+                    voters_from_file: false,
+                    accepted: None,
                     known: contacts(network, here.heartbeat_port),
                 },
                 groups: groups(service_addresses()),
@@ -295,7 +297,8 @@ pub fn attachment(link: &Link) -> Option<Attachment> {
 
 /// Of each family one address that the kernel answers for on this interface: no service address, which
 /// may be there too.
-fn own_addresses(link: &Link, service_addresses: &BTreeSet<IpAddr>) -> Vec<IpAddr> {
+#[must_use]
+pub fn own_addresses(link: &Link, service_addresses: &BTreeSet<IpAddr>) -> Vec<IpAddr> {
     let own = || {
         let addresses = link.addresses.iter().map(ipnet::IpNet::addr);
         addresses.filter(|address| !service_addresses.contains(address))

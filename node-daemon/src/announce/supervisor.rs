@@ -35,7 +35,7 @@ use crate::protocol::{ApiAnswer, Moment, NodeId};
 use crate::responder::metrics::Metrics;
 use crate::responder::upgrade_state::UpgradeState;
 use crate::responder::{DesiredSegments, OpenedSockets, Report, Responder, Rights};
-use crate::vlan::kernel_address::{self, KernelAddresses};
+use crate::vlan::kernel_address::{self, KernelAddresses, LOOPBACK};
 use crate::vlan::neighbours::Neighbours;
 use crate::wire::keys::KeyRing;
 use crate::wire::links::Link;
@@ -147,7 +147,7 @@ impl<E: EventSink> Supervisor<E> {
         // From here on this process is the Node's daemon, and may have a successor of its own.
         self.in_charge.cancel();
         if inherited.is_none() {
-            kernel_address::sweep().await;
+            kernel_address::sweep(|interface| interface != LOOPBACK).await;
         }
         let upgrade_socket = self.upgrade_socket.clone();
         let supervising = async {

@@ -117,6 +117,21 @@ impl VoterSet {
     pub fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
     }
+
+    /// What stands for exactly this set in [`Heartbeat::approved`].
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let numbers = [self.generation].into_iter();
+        let voters = self.voters.iter().map(|node| node.0);
+        let primary = self.primary.map(|node| node.0);
+        let bytes: Vec<u8> = numbers
+            .chain(voters)
+            .chain(primary)
+            .flat_map(u64::to_be_bytes)
+            .collect();
+        // Zero stands for no set.
+        hash(&[&bytes]).max(1)
+    }
 }
 
 /// One message, with what every message bears.
@@ -253,6 +268,8 @@ pub struct Heartbeat {
     pub secrets: Vec<KeyId>,
     /// How it is reached.
     pub contact: Contact,
+    /// Where voters come from files: which set it approves next ([`VoterSet::fingerprint`]); zero: none.
+    pub approved: u64,
 }
 
 impl Heartbeat {

@@ -15,6 +15,13 @@ pub struct View {
     pub keys: BTreeMap<Key, Wanted>,
     /// The voters as the L2Network's status names them; `None`: not read yet.
     pub voters: Option<VoterSet>,
+    /// Who votes is decided elsewhere, from files ([`super::members`]): no set is proposed, and the first is not
+    /// taken from other members.
+    #[serde(default)]
+    pub voters_from_file: bool,
+    /// The set that this node approves next, where they come from files.
+    #[serde(default)]
+    pub accepted: Option<VoterSet>,
     /// The next voters that each node approves, as the L2Network's status says.
     #[serde(default)]
     pub approvals: BTreeMap<NodeId, VoterSet>,

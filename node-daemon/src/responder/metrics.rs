@@ -214,11 +214,49 @@ impl Metrics {
         );
         metrics
     }
+
+    /// Shows what is counted on a segment before anything has happened there: of a counter that begins with its
+    /// first event, a monitoring system never sees that event as an increase.
+    pub fn count_from_zero(&self, segment: &str, reasons: &[&'static str]) {
+        let of_segment = SegmentLabels::new(segment);
+        for protocol in [&self.arp, &self.ndp] {
+            for family in [
+                &protocol.questions,
+                &protocol.answers,
+                &protocol.unsolicited,
+            ] {
+                drop(family.get_or_create(&of_segment));
+            }
+        }
+        for reason in reasons {
+            let labels = CauseLabels {
+                segment: segment.to_owned(),
+                reason,
+            };
+            drop(self.takeovers.get_or_create(&labels));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_from_zero() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.count_from_zero("public", &["TakenOver"]);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "mooring_l2_takeovers_total{segment=\"public\",reason=\"TakenOver\"} 0",
+            "mooring_l2_arp_requests_total{segment=\"public\"} 0",
+            "mooring_l2_ndp_unsolicited_total{segment=\"public\"} 0",
+        ] {
+            assert!(text.lines().any(|there| there == line), "{line}: {text}");
+        }
+    }
 
     #[test]
     fn drops_series_with_address() {

@@ -10,7 +10,6 @@ use super::Member;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
     Body, Contact, Epoch, Heartbeat, Incarnation, KeyId, Message, Moment, NodeId, Path, View,
-    VoterSet,
 };
 
 /// A member that was not heard for so long is reported as silent.
@@ -158,12 +157,13 @@ impl Peers {
             .filter_map(|peer| Some(peer.heartbeat.as_ref()?.secrets.as_slice()))
     }
 
-    /// Everybody, with those of the view that have never been heard; without this member.
+    /// Everybody, with those of the view that have never been heard; without this member, which has said so in its
+    /// newest heartbeat.
     pub(super) fn members(
         &self,
         own: NodeId,
         view: &View,
-        voters: Option<&VoterSet>,
+        own_heartbeat: Option<&Heartbeat>,
         now: Moment,
     ) -> Vec<Member> {
         let nodes: BTreeSet<_> = self.peers.keys().chain(view.known.keys()).collect();
@@ -174,6 +174,8 @@ impl Peers {
             .map(|node| {
                 let peer = self.peers.get(node).unwrap_or(&nobody);
                 let said = peer.heartbeat.as_deref();
+                let is_voter = |own: &Heartbeat| own.voters.voters.contains(node);
+                let is_suspected = |own: &Heartbeat| own.suspects.contains(node);
                 Member {
                     node: *node,
                     epoch: peer.epoch,
@@ -181,9 +183,14 @@ impl Peers {
                     on_segment: peer.segment.heard_within(ALIVE, now),
                     on_node_network: peer.node_network.heard_within(ALIVE, now),
                     flags: said.map(|said| said.flags).unwrap_or_default(),
-                    voter: voters.is_some_and(|set| set.voters.contains(node)),
+                    voter: own_heartbeat.is_some_and(is_voter),
+                    suspected: own_heartbeat.is_some_and(is_suspected),
+                    weight: said.map(|said| said.weight).unwrap_or_default(),
                     contact: self.contact(*node, view).cloned().unwrap_or_default(),
                     generation: peer.generation,
+                    voters: said.map(|said| said.voters.clone()).unwrap_or_default(),
+                    settled: said.map_or(0, |said| said.settled),
+                    approved: said.map_or(0, |said| said.approved),
                     holds: said.map_or(0, |said| said.count),
                     signed: peer.signed,
                     secrets: said.map(|said| said.secrets.clone()).unwrap_or_default(),

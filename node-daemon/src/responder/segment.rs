@@ -39,6 +39,8 @@ const AT_ONCE: usize = 256;
 const MOVES: Duration = Duration::from_millis(100);
 /// How often to look who is there.
 const LOOK: Duration = Duration::from_millis(200);
+/// And where voters come from files: they are few, and what they say of their API servers counts at once.
+const LOOK_AT_FEW: Duration = Duration::from_millis(50);
 
 /// What makes a segment.
 #[derive(Clone, Copy)]
@@ -210,7 +212,8 @@ impl Segment {
         self.machine.tick(now);
         self.settle(shared, now);
         if now >= self.next_look {
-            self.next_look = now + LOOK;
+            let is_of_few = self.desired.view.voters_from_file;
+            self.next_look = now + if is_of_few { LOOK_AT_FEW } else { LOOK };
             self.look(shared, now);
         }
     }
@@ -471,8 +474,8 @@ impl Segment {
         self.peers.forget(&desired.view, now);
         self.responder.set_members(self.peers.macs(&desired.view));
         self.choose_secret(shared, now);
-        let voters = self.said.as_ref().map(|(_, said)| &said.voters);
-        let mut members = self.peers.members(self.node, &desired.view, voters, now);
+        let said = self.said.as_ref().map(|(_, said)| &**said);
+        let mut members = self.peers.members(self.node, &desired.view, said, now);
         self.labels.members(&shared.metrics.segments, &members);
         let figures = self.machine.figures();
         self.labels.figures(&shared.metrics.segments, figures);
@@ -508,6 +511,11 @@ impl Segment {
             voter: said.voters.voters.contains(&self.node),
             contact: said.contact.clone(),
             generation: message.generation,
+            voters: said.voters.clone(),
+            settled: said.settled,
+            approved: said.approved,
+            suspected: false,
+            weight: said.weight,
             holds: said.count,
             signed: self.secret.as_ref().map(Secret::id),
             secrets: said.secrets.clone(),

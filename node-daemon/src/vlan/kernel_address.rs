@@ -43,8 +43,14 @@ const RETRY: Duration = Duration::from_millis(500);
 /// An interface's number, and an address for it.
 pub type InterfaceAddress = (u32, IpAddr);
 
-/// What is to be there while the right to it is held; `None`: everything is left as it is.
-type DesiredAddresses = Option<BTreeSet<InterfaceAddress>>;
+/// What is to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum DesiredAddresses {
+    /// These, while the right to each is held.
+    WhileHeld(BTreeSet<InterfaceAddress>),
+    /// Everything is left as it is, for so many seconds if that is said.
+    Left(Option<u32>),
+}
 
 /// Says which addresses are to be there. When it is dropped, they are removed.
 #[derive(Debug)]
@@ -57,14 +63,15 @@ impl KernelAddresses {
     /// address is held at this moment; it is asked before each renewal and fifty times a second
     /// between, and must not wait.
     pub fn new(held: impl Fn(InterfaceAddress) -> bool) -> (Self, impl Future<Output = ()>) {
-        let (desired, desired_changes) = watch::channel(Some(BTreeSet::new()));
+        let none = DesiredAddresses::WhileHeld(BTreeSet::new());
+        let (desired, desired_changes) = watch::channel(none);
         (Self { desired }, keep(desired_changes, held))
     }
 
     /// Replaces the set. What is not in it any more is removed at once.
     pub fn set(&self, addresses: BTreeSet<InterfaceAddress>) {
         self.desired.send_if_modified(|known| {
-            let desired = Some(addresses);
+            let desired = DesiredAddresses::WhileHeld(addresses);
             let changed = *known != desired;
             *known = desired;
             changed
@@ -78,12 +85,25 @@ impl KernelAddresses {
 
     /// Nothing is removed or renewed any more: another process goes on with what is there.
     pub fn leave(&self) {
-        self.desired.send_replace(None);
+        self.desired.send_replace(DesiredAddresses::Left(None));
+    }
+
+    /// Nothing is removed any more, and what is there stays for that long: this process ends, and another is soon to
+    /// take its place. Until then packets of neighbours that know no better are still accepted.
+    pub fn leave_for(&self, time: Duration) {
+        let seconds = u32::try_from(time.as_secs()).unwrap_or(LIFETIME);
+        self.desired
+            .send_replace(DesiredAddresses::Left(Some(seconds)));
     }
 }
 
-/// Removes what a dead process has left. What fails is gone by itself a moment later.
-pub async fn sweep() {
+/// The kernel's number of `lo`, in every network namespace. On it are the addresses of the control plane, whose
+/// process is another than the one that speaks for Services.
+pub const LOOPBACK: u32 = 1;
+
+/// Removes what a dead process has left on the interfaces that are its own. What fails is gone by itself a
+/// moment later.
+pub async fn sweep(is_own: impl Fn(u32) -> bool) {
     let (connection, handle, _messages) = match new_connection() {
         Ok(opened) => opened,
         Err(error) => {
@@ -95,7 +115,7 @@ pub async fn sweep() {
         let mut messages = handle.address().get().execute();
         let mut left = Vec::new();
         while let Some(message) = messages.try_next().await? {
-            if is_ours(&message) {
+            if is_ours(&message) && is_own(message.header.index) {
                 left.push(message);
             }
         }
@@ -136,8 +156,10 @@ async fn keep(
     let mut placed: BTreeMap<InterfaceAddress, Instant> = BTreeMap::new();
     loop {
         // As long as nobody wants any there is no socket.
-        let any = desired_changes
-            .wait_for(|desired| desired.as_ref().is_none_or(|desired| !desired.is_empty()));
+        let any = desired_changes.wait_for(|desired| match desired {
+            DesiredAddresses::WhileHeld(desired) => !desired.is_empty(),
+            DesiredAddresses::Left(_) => true,
+        });
         if any.await.is_err() {
             return;
         }
@@ -160,8 +182,17 @@ async fn follow(
     placed: &mut BTreeMap<InterfaceAddress, Instant>,
 ) {
     loop {
-        let Some(wanted) = desired_changes.borrow_and_update().clone() else {
-            return;
+        let desired = desired_changes.borrow_and_update().clone();
+        let wanted = match desired {
+            DesiredAddresses::WhileHeld(wanted) => wanted,
+            DesiredAddresses::Left(lifetime) => {
+                if let Some(lifetime) = lifetime {
+                    for address in placed.keys() {
+                        renew(handle, *address, lifetime).await;
+                    }
+                }
+                return;
+            }
         };
         let rightful = |address: InterfaceAddress| wanted.contains(&address) && held(address);
         let over: Vec<_> = placed.keys().copied().filter(|a| !rightful(*a)).collect();
@@ -173,9 +204,10 @@ async fn follow(
             let renewed = placed.get(address).copied();
             let due = renewed.is_none_or(|renewed| renewed.elapsed() >= RENEWAL);
             // Asked at the last moment: what comes before it in the list takes its time.
-            if due && held(*address) && renew(handle, *address).await {
+            if due && held(*address) && renew(handle, *address, LIFETIME).await {
                 placed.insert(*address, Instant::now());
-                if !held(*address) && desired_changes.borrow().is_some() {
+                let is_left = matches!(*desired_changes.borrow(), DesiredAddresses::Left(_));
+                if !held(*address) && !is_left {
                     remove(handle, *address).await;
                     placed.remove(address);
                 }
@@ -193,13 +225,13 @@ async fn follow(
     }
 }
 
-/// Puts an address on its interface, or prolongs its life. Says whether it is there.
-async fn renew(handle: &Handle, address: InterfaceAddress) -> bool {
+/// Puts an address on its interface, or sets how long it lives from now on, in seconds. Says whether it is there.
+async fn renew(handle: &Handle, address: InterfaceAddress, lifetime: u32) -> bool {
     let mut request = handle
         .address()
         .add(address.0, address.1, host_bits(address.1))
         .replace();
-    *request.message_mut() = message(address);
+    *request.message_mut() = message(address, lifetime);
     match timeout(KERNEL_TIMEOUT, request.execute()).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
@@ -213,7 +245,7 @@ async fn renew(handle: &Handle, address: InterfaceAddress) -> bool {
 async fn remove(handle: &Handle, address: InterfaceAddress) {
     let removed = timeout(
         KERNEL_TIMEOUT,
-        handle.address().del(message(address)).execute(),
+        handle.address().del(message(address, LIFETIME)).execute(),
     )
     .await;
     if let Ok(Err(error)) = removed
@@ -234,7 +266,7 @@ const fn host_bits(address: IpAddr) -> u8 {
     }
 }
 
-fn message((index, address): InterfaceAddress) -> AddressMessage {
+fn message((index, address): InterfaceAddress, lifetime: u32) -> AddressMessage {
     let mut flags = AddressFlags::Noprefixroute;
     let mut message = match address {
         IpAddr::V4(address) => AddressMessageBuilder::<Ipv4Addr>::new()
@@ -250,7 +282,7 @@ fn message((index, address): InterfaceAddress) -> AddressMessage {
         }
     };
     let mut lifetimes = CacheInfo::default();
-    lifetimes.ifa_valid = LIFETIME;
+    lifetimes.ifa_valid = lifetime;
     lifetimes.ifa_preferred = 0;
     message.attributes.push(AddressAttribute::Flags(flags));
     message.attributes.extend([

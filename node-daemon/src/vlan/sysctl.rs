@@ -51,6 +51,23 @@ pub fn arp_ignore_of_all() -> i32 {
     text.unwrap_or_default().trim().parse().unwrap_or_default()
 }
 
+/// Lets the kernel answer ARP on an interface only for addresses of that interface
+/// (`net.ipv4.conf.<interface>.arp_ignore`), unless it is told to answer even less.
+///
+/// # Errors
+/// What the system says, for example that the mount is read-only.
+pub fn answer_only_for_own_interface(proc_sys_net: &Path, interface: &str) -> io::Result<()> {
+    let file = proc_sys_net
+        .join("ipv4/conf")
+        .join(interface)
+        .join("arp_ignore");
+    let set = fs::read_to_string(&file)?.trim().parse().unwrap_or(0);
+    if set == 0 && arp_ignore_of_all() == 0 {
+        fs::write(file, "1")?;
+    }
+    Ok(())
+}
+
 fn file(proc_sys_net: &Path, interface: &str, name: &str) -> PathBuf {
     proc_sys_net.join("ipv6/conf").join(interface).join(name)
 }

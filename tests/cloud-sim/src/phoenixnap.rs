@@ -27,6 +27,7 @@
 mod answers;
 mod api;
 mod behaviour;
+mod billing;
 mod blocks;
 mod by_hand;
 mod control;
@@ -52,6 +53,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 pub use behaviour::{Behaviour, Pace, Spelling};
+pub use billing::per_hour;
 pub use kind::Kind;
 pub use ledger::Purchase;
 pub use machine::Machine;

@@ -21,6 +21,7 @@ mod certificates;
 mod clients;
 mod launch;
 mod options;
+mod stacked;
 
 use std::fmt;
 use std::fs;
@@ -36,8 +37,9 @@ pub use assets::{assets, program};
 pub use audit::{AuditLog, Record};
 pub use certificates::Identity;
 pub use clients::client_from;
-pub use launch::free_port;
+pub use launch::{choose_tls_provider, free_port};
 pub use options::Options;
+pub use stacked::{StackedNode, StackedNodes};
 
 use clients::Credentials;
 use mooring_test_support::process::{Process, Spec};

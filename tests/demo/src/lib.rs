@@ -1,7 +1,8 @@
 //! The demos: Mooring's main job from end to end, on this machine, without root. [`main`] needs
 //! no cloud; [`baremetal::main`] buys addresses of a simulated one, for nodes on a VLAN;
 //! [`attack::main`] attacks a whole cluster; [`clouds::main`] runs one cluster in two simulated clouds;
-//! [`moving::main`] moves a cluster from MetalLB; [`installed::main`] installs Mooring on real nodes, and is a test.
+//! [`moving::main`] moves a cluster from MetalLB; [`control_plane::main`] gives the control plane an address;
+//! [`installed::main`] installs Mooring on real nodes, and is a test.
 //!
 //! ```text
 //!  main ─► a netlab of its own ─► scenario: cluster, nodes, Service, fail-over ─► table, exit code
@@ -17,6 +18,7 @@ pub mod attack;
 pub mod baremetal;
 pub mod clouds;
 mod console;
+pub mod control_plane;
 mod failover;
 pub mod installed;
 mod look_around;

@@ -87,6 +87,8 @@ impl Objects {
             keys: keys.collect(),
             voters: (self.voters.generation > 0).then(|| self.voters.clone()),
             approvals: self.approvals.clone(),
+            voters_from_file: false,
+            accepted: None,
             known: self.known.clone(),
         }
     }

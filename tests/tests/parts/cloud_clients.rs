@@ -56,7 +56,13 @@ fn configured(
             cloudscale::Cloudscale::new(config, LIMITS, metrics).unwrap()
         }
         Cloud::Phoenixnap => {
-            let flags = phoenixnap::Flags::default();
+            let flags = phoenixnap::Flags {
+                block_size: 28,
+                shares_blocks: true,
+                max_blocks: 10,
+                attaches_nodes: false,
+                settle_time: Duration::from_secs(90),
+            };
             let config = phoenixnap::Config::read(&env, None, flags).unwrap();
             phoenixnap::PhoenixNap::new(config, LIMITS, metrics).unwrap()
         }

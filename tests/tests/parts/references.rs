@@ -63,6 +63,18 @@ fn flags_of_the_node_daemon() {
 }
 
 #[test]
+fn flags_of_the_control_plane() {
+    check(
+        "flags-mooring-node-control-plane.md",
+        &mooring_node::announce::control_plane::flags::TABLE.reference(),
+    );
+    check(
+        "flags-mooring-node-control-plane-manifest.md",
+        &mooring_node::announce::control_plane::manifest::TABLE.reference(),
+    );
+}
+
+#[test]
 fn clouds_of_the_chart() {
     let clouds = serde_json::to_string_pretty(&mooring_central::clouds::for_the_chart()).unwrap();
     check_file(

@@ -12,6 +12,7 @@ mod bgp;
 mod blocks;
 mod buying;
 mod cloud;
+mod costs;
 mod found;
 mod handover;
 mod late_listings;

@@ -4,6 +4,7 @@
 //! of one must not hide all others.
 
 pub mod bgp;
+mod billing;
 pub mod blocks;
 pub mod ip_blocks;
 pub mod public_networks;
@@ -88,12 +89,6 @@ impl Tag {
             None => self.name.clone(),
         }
     }
-}
-
-/// A word of the API in the one form in which it can be compared: the documentation writes
-/// `error assigning`, its examples `ERROR_ASSIGNING`.
-pub fn plain(word: &str) -> String {
-    word.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
 /// PhoenixNAP's errors: `{"message": "…", "validationErrors": ["…"]}`.

@@ -10,8 +10,8 @@ use mooring_common::provider_id::ProviderId;
 use serde_json::Value;
 
 use super::NAME;
-use super::api::plain;
 use super::api::servers::Server;
+use crate::cloud_api::plain;
 use crate::cloud_provider::Machine;
 
 /// How the vendor's provider for the Cluster API begins the IDs that it writes; they are read, and

@@ -19,18 +19,6 @@ pub struct Flags {
     pub settle_time: Duration,
 }
 
-impl Default for Flags {
-    fn default() -> Self {
-        Self {
-            block_size: SHARED_SIZE,
-            shares_blocks: true,
-            max_blocks: 10,
-            attaches_nodes: false,
-            settle_time: Duration::from_secs(90),
-        }
-    }
-}
-
 /// 13 addresses that Services can have.
 const SHARED_SIZE: u8 = 28;
 /// What the Go controller buys.

@@ -21,6 +21,7 @@ use crate::engine::cluster::RealCluster;
 use crate::engine::inventory::Inventory;
 use crate::engine::ip_allocation::BlockMetrics;
 use crate::engine::pooled::PooledEngine;
+use crate::engine::prices;
 use crate::views::service_view::read_annotation;
 
 /// It.
@@ -64,12 +65,14 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         .is_some_and(|settings| matches!(settings.setting, Setting::L2(_)));
     let load_balancers = settings.map(|settings| -> MakeLoadBalancers {
         let metrics = BlockMetrics::register(context.registry, NAME, settings.flags.max_blocks);
+        tokio::spawn(prices::follow(phoenixnap.api.clone(), metrics.clone()));
         read_annotation(&settings.location_annotation);
         Box::new(move |client, identity| {
             let cluster = RealCluster::new(client.clone(), IP_BLOCK_CLAIM);
             let (cloud, identity) = (phoenixnap.api.clone(), identity.to_owned());
-            let blocks = Blocks::new(cloud, machines, Arc::new(cluster), identity, settings);
-            Arc::new(PooledEngine::new(blocks.counted_by(metrics)))
+            let cluster = Arc::new(cluster);
+            let blocks = Blocks::new(cloud, machines, cluster, identity, settings, metrics);
+            Arc::new(PooledEngine::new(blocks))
         })
     });
     let mut cloud = Cloud::of(inventory);

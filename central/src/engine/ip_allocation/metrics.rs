@@ -1,11 +1,14 @@
-//! How many IP blocks there are: each costs money every month.
+//! How many IP blocks there are, and what they cost every month.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 
 /// The blocks of this cluster, as far as this process knows. Clones count together.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +16,9 @@ pub struct BlockMetrics {
     provider: &'static str,
     blocks: Family<BlockLabels, Gauge>,
     limit: Gauge,
+    cost: Family<CostLabels, Gauge<f64, AtomicU64>>,
+    /// The identifiers of what was counted last.
+    held: Arc<watch::Sender<BTreeSet<String>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
@@ -21,6 +27,11 @@ struct BlockLabels {
     /// `28`, or `unknown` while the block is being bought.
     prefix_length: String,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CostLabels {
+    provider: &'static str,
 }
 
 impl BlockMetrics {
@@ -42,13 +53,20 @@ impl BlockMetrics {
             "How many IP blocks the cluster may have: --max-ip-blocks",
             metrics.limit.clone(),
         );
+        registry.register(
+            "mooring_ip_blocks_cost_dollars_per_month",
+            "What the IP blocks of the cluster cost per month in US dollars, as the billing of the cloud rates them",
+            metrics.cost.clone(),
+        );
         metrics
     }
 
-    /// These are all: of each its prefix length, unless it is being bought, and what it is in a word.
-    pub fn count(&self, blocks: impl Iterator<Item = (Option<u8>, &'static str)>) {
+    /// These are all: of each its id, its prefix length, unless it is being bought, and what it is in a word.
+    pub fn count<'a>(&self, blocks: impl Iterator<Item = (&'a str, Option<u8>, &'static str)>) {
         let mut counts = BTreeMap::new();
-        for (prefix, state) in blocks {
+        let mut held = BTreeSet::new();
+        for (id, prefix, state) in blocks {
+            held.insert(id.to_owned());
             let labels = BlockLabels {
                 provider: self.provider,
                 prefix_length: prefix.map_or_else(|| "unknown".to_owned(), |it| it.to_string()),
@@ -59,6 +77,25 @@ impl BlockMetrics {
         self.blocks.clear();
         for (labels, count) in counts {
             self.blocks.get_or_create(&labels).set(count);
+        }
+        self.held.send_if_modified(|known| {
+            let is_new = *known != held;
+            *known = held;
+            is_new
+        });
+    }
+
+    /// The identifiers of the blocks, as they are counted.
+    pub fn held(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.held.subscribe()
+    }
+
+    /// What they cost per month in US dollars. `None`: there are none.
+    pub fn set_cost(&self, cost: Option<f64>) {
+        self.cost.clear();
+        if let Some(cost) = cost {
+            let provider = self.provider;
+            self.cost.get_or_create(&CostLabels { provider }).set(cost);
         }
     }
 }
@@ -72,10 +109,10 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = BlockMetrics::register(&mut registry, "cloud", 7);
         let blocks = [
-            (Some(28), "assigned"),
-            (Some(28), "assigned"),
-            (Some(29), "releasing"),
-            (None, "creating"),
+            ("a", Some(28), "assigned"),
+            ("b", Some(28), "assigned"),
+            ("c", Some(29), "releasing"),
+            ("d", None, "creating"),
         ];
         metrics.count(blocks.into_iter());
         let text = || {

@@ -9,10 +9,10 @@ use super::{labels, settings};
 use crate::label;
 use crate::machines::hardware::HardwareIdError;
 use crate::machines::identity::address_type;
-use crate::machines::read::{Faults, Item, Object, Refusal, refuse};
 use crate::machines::schema::{MachineState, NodeEntry, NodeMatch};
 use crate::node_addresses::{AddressType, NodeAddress};
 use crate::provider_id::{ProviderId, ProviderIdError};
+use crate::yaml::{Faults, Item, Object, Refusal, refuse};
 
 const NODE: &[&str] = &[
     "match",

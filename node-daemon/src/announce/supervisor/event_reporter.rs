@@ -111,7 +111,11 @@ impl<E: EventSink> EventReporter<E> {
     }
 
     fn of(&mut self, segment: &str) -> &mut SegmentStatus {
-        self.status.entry(segment.to_owned()).or_default()
+        let metrics = &self.metrics;
+        self.status.entry(segment.to_owned()).or_insert_with(|| {
+            metrics.count_from_zero(segment, &BEGINNINGS.map(reason));
+            SegmentStatus::default()
+        })
     }
 
     /// How old the snapshot is.
@@ -308,6 +312,15 @@ impl<E: EventSink> EventReporter<E> {
         }
     }
 }
+
+/// Why an address may be spoken for here.
+const BEGINNINGS: [Cause; 5] = [
+    Cause::Unclaimed,
+    Cause::TakenOver,
+    Cause::HandedOver,
+    Cause::GivenBack,
+    Cause::Inherited,
+];
 
 const fn reason(cause: Cause) -> &'static str {
     match cause {

@@ -202,9 +202,7 @@ impl Machine {
     /// Gives keys up, and tells the voters: what some have reserved is free for others at once.
     pub(super) fn lose(&mut self, keys: &[Key]) {
         self.note(Transition::ClaimLost);
-        for key in keys {
-            self.put_off(*key);
-        }
+        self.put_off(keys);
         let mut narrowed = Vec::new();
         for attempt in &mut self.claims.attempts {
             let before = attempt.wanted.len();

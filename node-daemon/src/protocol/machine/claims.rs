@@ -342,22 +342,25 @@ impl Machine {
         }
     }
 
-    /// Tries a key again later: the better it suits others, the later.
-    pub(super) fn put_off(&mut self, key: Key) {
-        let wanted = self.view.as_ref().and_then(|view| view.keys.get(&key));
-        let rivals = self
-            .eligible_others()
-            .filter(|(node, _)| wanted.is_none_or(|wanted| wanted.candidates.include(*node)));
-        let me = (self.me, self.local.weight);
-        let rank = placement::rank(self.group_of(key), me, rivals);
-        let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
-        let times = self
-            .claims
-            .retry
-            .get(&key)
-            .map_or(1, |(_, times)| (times + 1).min(RETRIES));
-        let pause = RETRY * times + RANK_DELAY * rank + self.random.up_to(RETRY_SPREAD);
-        self.claims.retry.insert(key, (self.now + pause, times));
+    /// Tries keys again later: the better one suits others, the later. Those of one group are tried together.
+    pub(super) fn put_off(&mut self, keys: &[Key]) {
+        let spread = self.random.up_to(RETRY_SPREAD);
+        for key in keys {
+            let wanted = self.view.as_ref().and_then(|view| view.keys.get(key));
+            let rivals = self
+                .eligible_others()
+                .filter(|(node, _)| wanted.is_none_or(|wanted| wanted.candidates.include(*node)));
+            let me = (self.me, self.local.weight);
+            let rank = placement::rank(self.group_of(*key), me, rivals);
+            let rank = u32::try_from(rank.min(RANKS)).unwrap_or(u32::MAX);
+            let times = self
+                .claims
+                .retry
+                .get(key)
+                .map_or(1, |(_, times)| (times + 1).min(RETRIES));
+            let pause = RETRY * times + RANK_DELAY * rank + spread;
+            self.claims.retry.insert(*key, (self.now + pause, times));
+        }
         self.claims.replan = true;
     }
 }

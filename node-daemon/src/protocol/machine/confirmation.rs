@@ -110,9 +110,9 @@ impl Machine {
             return;
         }
         self.note(Transition::KeysDropped);
-        for key in hopeless {
-            self.release(key, None, Cause::Lapsed);
-            self.put_off(key);
+        for key in &hopeless {
+            self.release(*key, None, Cause::Lapsed);
         }
+        self.put_off(&hopeless);
     }
 }

@@ -145,6 +145,7 @@ impl Machine {
                 silent_since: holding.silent_since,
             });
         }
+        self.announce_whole_groups();
     }
 
     /// Lets a key go. What is stated next says for whom.

@@ -5,7 +5,7 @@
 //! node's kernel answers for its own address, that works, and telling them of another MAC would
 //! break their connections. Once it does not, the address must be announced at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::placement;
 use crate::protocol::decision::{AnnounceMode, Cause, Decision};
 use crate::protocol::message::{Key, NodeId};
 use crate::protocol::time::Moment;
-use crate::protocol::view::Wanted;
+use crate::protocol::view::{Group, Wanted};
 
 /// Between two questions to a kernel, for the first second and afterwards.
 const FAST: Duration = Duration::from_millis(50);
@@ -278,23 +278,47 @@ impl Machine {
     fn burst_for(&mut self, node: NodeId) {
         let keys: Vec<Key> = self.speaking().collect();
         for key in keys {
-            let formers = self.quiet.formers.get_mut(&key);
-            let spoke = formers.is_some_and(|formers| {
-                let before = formers.len();
-                formers.retain(|former| *former != node);
-                formers.len() < before
-            });
-            let unannounced = self
-                .quiet
-                .unannounced
-                .get(&key)
-                .is_some_and(|(former, _)| *former == node);
-            if unannounced {
-                self.quiet.unannounced.remove(&key);
-            }
-            if spoke || unannounced {
-                self.decide(Decision::Burst { key });
-            }
+            self.announce(key, node);
+        }
+    }
+
+    /// Once something of a group is announced, all of it that was taken over from the same node is. Else the rest
+    /// would be given back without it.
+    pub(super) fn announce_whole_groups(&mut self) {
+        let unannounced = &self.quiet.unannounced;
+        if unannounced.is_empty() {
+            return;
+        }
+        let held = self.held_keys.keys.iter().filter(|(key, holding)| {
+            let was_taken_over = holding.speaking && holding.cause == Cause::TakenOver;
+            was_taken_over && !unannounced.contains_key(key)
+        });
+        let announced: BTreeSet<(Group, NodeId)> = held
+            .filter_map(|(key, holding)| Some((self.group_of(*key), holding.former?)))
+            .collect();
+        let rest = unannounced.iter().map(|(key, (former, _))| (*key, *former));
+        let rest: Vec<(Key, NodeId)> = rest
+            .filter(|(key, former)| announced.contains(&(self.group_of(*key), *former)))
+            .collect();
+        for (key, former) in rest {
+            self.announce(key, former);
+        }
+    }
+
+    /// Announces a key for which a node spoke before, which forwards no more or is not waited for.
+    fn announce(&mut self, key: Key, node: NodeId) {
+        let formers = self.quiet.formers.get_mut(&key);
+        let spoke = formers.is_some_and(|formers| {
+            let before = formers.len();
+            formers.retain(|former| *former != node);
+            formers.len() < before
+        });
+        let unannounced = self.quiet.give_back(key) == Some(node);
+        if unannounced {
+            self.quiet.unannounced.remove(&key);
+        }
+        if spoke || unannounced {
+            self.decide(Decision::Burst { key });
         }
     }
 }

@@ -37,8 +37,10 @@ impl Machine {
         };
         if let Some(heartbeat) = heartbeat
             && heartbeat.voters.generation > self.voter_sets.current.generation
+            && (self.voter_sets.exists() || !self.has_voters_from_file())
         {
-            // True whoever says it and however old it is: of one generation there is one set.
+            // True whoever says it and however old it is: of one generation there is one set. Only where voters
+            // come from files, one who has forgotten what it served needs more than one word.
             self.adopt(heartbeat.voters.clone());
         }
         if heartbeat.is_some() {

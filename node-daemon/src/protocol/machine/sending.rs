@@ -10,6 +10,7 @@ use super::Machine;
 use crate::protocol::decision::{Destination, Transmit};
 use crate::protocol::message::{
     Answer, Body, Contact, Echo, Epoch, Flags, Heartbeat, Incarnation, Message, NodeId, Owned,
+    VoterSet,
 };
 use crate::protocol::time::Moment;
 
@@ -265,6 +266,11 @@ impl Machine {
             suspects: self.suspects(),
             secrets: self.local.secrets.clone(),
             contact: self.local.contact.clone(),
+            approved: self
+                .view
+                .as_ref()
+                .and_then(|view| view.accepted.as_ref())
+                .map_or(0, VoterSet::fingerprint),
         }
     }
 

@@ -3,6 +3,7 @@
 mod again;
 mod consent;
 mod failover;
+mod file;
 mod grouping;
 mod keeping;
 mod many;
@@ -175,6 +176,8 @@ impl World {
             keys: self.keys.clone(),
             voters: Some(self.api_voters.clone()),
             approvals: self.approvals.clone(),
+            voters_from_file: false,
+            accepted: None,
             known: self
                 .known
                 .iter()

@@ -1,4 +1,5 @@
 use super::*;
+use crate::protocol::VoterSet;
 
 const HER: NodeId = NodeId(2);
 const START: Moment = Moment(3_600_000_000_000);
@@ -28,11 +29,14 @@ fn hear(peers: &mut Peers, message: &Message, path: Path, now: Moment) -> u64 {
 }
 
 fn only(peers: &Peers, view: &View, now: Moment) -> Member {
-    let voters = VoterSet {
-        voters: [HER].into(),
-        ..VoterSet::default()
+    let own = Heartbeat {
+        voters: VoterSet {
+            voters: [HER].into(),
+            ..VoterSet::default()
+        },
+        ..Heartbeat::default()
     };
-    let members = peers.members(NodeId(1), view, Some(&voters), now);
+    let members = peers.members(NodeId(1), view, Some(&own), now);
     assert_eq!(members.len(), 1);
     members[0].clone()
 }

@@ -97,6 +97,12 @@ impl<'a> Reader<'a> {
                 reader.u32("secret").map(KeyId)
             })?,
             contact: self.contact()?,
+            // Where voters come from the API server nobody writes it.
+            approved: if self.0.is_empty() {
+                0
+            } else {
+                self.u64("approved")?
+            },
         })
     }
 

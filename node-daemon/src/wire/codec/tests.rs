@@ -95,7 +95,7 @@ prop_compose! {
         echoes in prop::collection::vec(echo(), 0..=Heartbeat::MOST_ECHOES),
         suspects in prop::collection::vec(node(), 0..=Heartbeat::MOST_SUSPECTS),
         secrets in prop::collection::vec(any::<u32>().prop_map(KeyId), 0..=8),
-        contact in contact(),
+        (contact, approved) in (contact(), any::<u64>()),
     ) -> Body {
         let [starting, released, draining, vlan_down, unfit, hears_quorum, segment_filtered] =
             flags;
@@ -119,6 +119,7 @@ prop_compose! {
             suspects,
             secrets,
             contact,
+            approved,
         }))
     }
 }
@@ -416,6 +417,7 @@ fn largest_heartbeat_fits() {
             node_network: Some("[2001:db8::1]:1".parse().unwrap()),
             zone: 1,
         },
+        approved: 1,
         ..Heartbeat::default()
     };
     let message = Message {

@@ -111,7 +111,11 @@ impl Writer {
         for id in secrets {
             self.u32(id.0);
         }
-        self.contact(&heartbeat.contact)
+        self.contact(&heartbeat.contact)?;
+        if heartbeat.approved != 0 {
+            self.u64(heartbeat.approved);
+        }
+        Ok(())
     }
 
     fn voters(&mut self, set: &VoterSet) -> Result<(), EncodeError> {

@@ -89,6 +89,12 @@ async fn all_initialised(cluster: &mut Cluster) -> Result<()> {
         }
         cluster.tell(&format!("{done} Nodes are initialised"));
         ensure!(
+            cluster.central.process.is_running(),
+            "central has ended, as it does where the API server is away for 10 s; is the machine busy with other \
+             work?\n{}",
+            cluster.central.process.log_tail()
+        );
+        ensure!(
             Instant::now() < deadline,
             "{done} of {all} Nodes are initialised after {LIMIT:?}"
         );

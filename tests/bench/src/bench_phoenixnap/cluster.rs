@@ -351,10 +351,13 @@ impl Cost {
     }
 }
 
-/// Requests for Services: neither those for tokens nor those about servers.
+/// Requests for Services: neither those for tokens, nor those about servers, nor what is asked of the billing once an
+/// hour.
 fn of_services(calls: &Calls) -> Calls {
-    let is_of_services = |call: &Call| call.path != TOKEN_PATH && !call.path.starts_with("/bmc/");
-    calls.filter(is_of_services)
+    calls.filter(|call: &Call| {
+        let elsewhere = ["/bmc/", "/billing/"];
+        call.path != TOKEN_PATH && !elsewhere.iter().any(|api| call.path.starts_with(api))
+    })
 }
 
 fn has_address(service: &Service) -> bool {

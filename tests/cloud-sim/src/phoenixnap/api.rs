@@ -17,7 +17,7 @@ use super::shown::has_tags;
 use super::state::State;
 use super::strict;
 use super::tokens::{Permit, grant};
-use super::{Handle, TOKEN_PATH, blocks, lock, members, networks, peer_groups, tags};
+use super::{Handle, TOKEN_PATH, billing, blocks, lock, members, networks, peer_groups, tags};
 use crate::request::decoded;
 
 /// The parameters of a query, in order.
@@ -60,6 +60,10 @@ pub(super) fn router(state: Handle) -> Router {
                     tags::replace(state, Kind::Block, id, &body)
                 })
             }),
+        )
+        .route(
+            "/billing/v1/rated-usage/month-to-date",
+            get(billing::month_to_date),
         )
         .merge(public_networks())
         .route(

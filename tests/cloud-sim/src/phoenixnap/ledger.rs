@@ -53,6 +53,12 @@ impl Ledger {
         self.released.clone()
     }
 
+    /// Those that were given back, as they were when they were bought, by id.
+    pub(super) fn returned(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let returned = self.entries.iter().filter(|it| it.released.is_some());
+        returned.map(|entry| (entry.id.as_str(), &entry.block))
+    }
+
     pub(super) fn purchases(&self, now: Instant) -> Vec<Purchase> {
         let entries = self.entries.iter().map(|entry| Purchase {
             block: entry.block.clone(),

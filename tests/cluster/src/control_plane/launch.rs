@@ -25,8 +25,7 @@ const ATTEMPTS: usize = 4;
 const PORTS: std::ops::Range<u16> = 12_000..30_000;
 
 pub(super) async fn launch(options: &Options) -> Result<ControlPlane> {
-    // kube picks the one provider that is compiled in, but only if the choice is not open.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    choose_tls_provider();
     let mut attempt = 1;
     loop {
         match try_launch(options).await {
@@ -141,11 +140,11 @@ pub(super) fn etcd_data(folder: &Path) -> PathBuf {
     folder.join("etcd")
 }
 
-fn etcd_url(folder: &Path) -> String {
+pub(super) fn etcd_url(folder: &Path) -> String {
     format!("unix://{}", folder.join("etcd.sock").display())
 }
 
-fn api_server_spec(
+pub(super) fn api_server_spec(
     assets: &Path,
     folder: &Path,
     files: &Files,
@@ -296,6 +295,13 @@ async fn wait_for_controllers(
     outcome.map_err(|reason| {
         anyhow!("the controllers were not at work after {READY_LIMIT:?}: {reason}")
     })?
+}
+
+/// Chooses what TLS is made by in this program: kube picks the one provider that is compiled in, but only if the choice
+/// is not open.
+pub fn choose_tls_provider() {
+    // It may have been chosen before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// A port that nobody uses now and that this program has not handed out before.

@@ -1,7 +1,7 @@
 //! The rig's helper for processes that must really run in a namespace of the lab.
 
 use std::io::{BufRead as _, BufReader, Write as _, stdout};
-use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use mooring_common::l2_network::{L2Network, L2NetworkSpec, Segment, Subnet};
 use mooring_node::vlan::{Faults, Metrics, Options, keep};
+use mooring_test_netlab::control_plane_nodes::stand_in::StandIn;
 use mooring_test_netlab::netlab::{enter_netlab, get};
 
 /// Helper of Mooring's network suites.
@@ -43,6 +44,18 @@ enum Task {
         /// How long one may take to connect, and to be answered, in milliseconds.
         #[arg(long)]
         within: u64,
+    },
+    /// Plays an API server for who asks whether it is ready, by HTTPS at 127.0.0.1, and sends datagrams back.
+    ServeReadyz {
+        /// The port to listen on.
+        #[arg(long, default_value_t = 6443)]
+        port: u16,
+        /// Where datagrams are sent back, whether the host has the address or not.
+        #[arg(long)]
+        echo: Vec<SocketAddr>,
+        /// While there is such a file it is not ready.
+        #[arg(long)]
+        unready_while: PathBuf,
     },
     /// Keeps a VLAN interface as the node daemon does, until it is ended.
     KeepVlan {
@@ -77,6 +90,15 @@ fn main() -> Result<()> {
             let [every, within] = [every, within].map(Duration::from_millis);
             ask(&url, every, within)
         }
+        Task::ServeReadyz {
+            port,
+            echo,
+            unready_while,
+        } => serve_readyz(StandIn {
+            port,
+            echo,
+            unready_while,
+        }),
         Task::KeepVlan {
             vlan,
             parent,
@@ -110,6 +132,11 @@ fn main() -> Result<()> {
             std::process::exit(status.code().unwrap_or(1));
         }
     }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn serve_readyz(stand_in: StandIn) -> Result<()> {
+    stand_in.serve().await
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -193,6 +194,18 @@ impl Host {
         let number = self.logs.fetch_add(1, Ordering::Relaxed);
         self.scratch
             .join(format!("{}-{what}-{number}.log", self.name()))
+    }
+
+    /// A thread in the host's network: what it opens is there.
+    ///
+    /// # Errors
+    /// If the host's network cannot be entered.
+    pub fn thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<Result<T>> {
+        let name = self.name().to_owned();
+        std::thread::spawn(move || namespace::inside(Some(&name), || Ok(work())))
     }
 
     // --- traffic ------------------------------------------------------------------------------

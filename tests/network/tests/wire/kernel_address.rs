@@ -135,21 +135,26 @@ fn dropping_removes_addresses_unless_left() {
     });
 }
 
+/// Puts an address on an interface, with the mark of those of Mooring.
+pub async fn add_marked(index: u32, address: IpAddr, length: u8) {
+    let (connection, handle, _) = rtnetlink::new_connection().unwrap();
+    tokio::spawn(connection);
+    let mut request = handle.address().add(index, address, length);
+    let mark = AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL));
+    request.message_mut().attributes.push(mark);
+    request.execute().await.unwrap();
+}
+
 #[test]
 fn sweep_removes_only_own_addresses() {
     let name = "sweep_removes_only_own_addresses";
     on_an_interface(name, async |index| {
         sh("ip address add 192.0.2.9/24 dev eth0");
-        let (connection, handle, _) = rtnetlink::new_connection().unwrap();
-        tokio::spawn(connection);
         for (address, length) in [(ip(V4), 32), (ip(V6), 128)] {
-            let mut request = handle.address().add(index, address, length);
-            let mark = AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL));
-            request.message_mut().attributes.push(mark);
-            request.execute().await.unwrap();
+            add_marked(index, address, length).await;
         }
         assert!(has(V4) && has(V6));
-        sweep().await;
+        sweep(|_| true).await;
         assert!(!has(V4) && !has(V6));
         assert!(has("192.0.2.9"), "it is somebody else's");
     });

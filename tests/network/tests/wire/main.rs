@@ -2,6 +2,7 @@
 //! after the other, first in line for a processor. What the kernel is the judge of is here as well.
 
 mod announce;
+mod control_plane;
 mod failover;
 mod failover_bench;
 mod failover_rig;

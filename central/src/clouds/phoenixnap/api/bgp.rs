@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use serde::Deserialize;
 
-use super::plain;
 use crate::api_objects;
+use crate::cloud_api::plain;
 
 /// The number that servers speak with if nobody has chosen another one.
 const DEFAULT_ASN: u32 = 65401;

@@ -7,9 +7,9 @@ use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Tag, malformed, plain};
+use super::{Tag, malformed};
 use crate::api_objects;
-use crate::cloud_api::CloudError;
+use crate::cloud_api::{CloudError, plain};
 
 /// A block, as far as decisions are made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]

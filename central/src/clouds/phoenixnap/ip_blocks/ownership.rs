@@ -43,8 +43,8 @@ impl Owned {
         })
     }
 
-    /// How it is counted: its prefix length, unless it is being bought, and what it is in a word.
-    pub(super) fn counted(&self) -> (Option<u8>, &'static str) {
+    /// How it is counted: its id, its prefix length, unless it is being bought, and what it is in a word.
+    pub(super) fn counted(&self) -> (&str, Option<u8>, &'static str) {
         let status = self.block.status;
         let state = match (status, &self.owner) {
             (status, _) if status.is_error() => "error",
@@ -54,11 +54,9 @@ impl Owned {
             (BlockStatus::Assigned, _) => "assigned",
             _ => "unassigned",
         };
-        let prefix = self.block.cidr.prefix_len();
-        (
-            Some(prefix).filter(|_| status != BlockStatus::Creating),
-            state,
-        )
+        let is_known = status != BlockStatus::Creating;
+        let prefix = is_known.then(|| self.block.cidr.prefix_len());
+        (&self.block.id, prefix, state)
     }
 }
 
@@ -207,7 +205,9 @@ mod tests {
         ] {
             let mut block = block("a", "192.0.2.0/28");
             block.status = status;
-            assert_eq!(Owned { block, owner }.counted(), expected);
+            let (prefix, state) = expected;
+            let owned = Owned { block, owner };
+            assert_eq!(owned.counted(), ("a", prefix, state));
         }
     }
 

@@ -94,13 +94,14 @@ pub(super) type WrittenPeers = BTreeMap<String, (Ipv4Addr, NodeAnnotations)>;
 
 impl Blocks {
     /// Nothing is known of them yet. `inventory`: the machines of the same account; `identity`: this
-    /// process' name.
+    /// process' name; `metrics`: where they are counted.
     pub(in crate::clouds::phoenixnap) fn new(
         cloud: Arc<dyn BlockCloud>,
         inventory: Arc<Inventory>,
         cluster: Arc<dyn Cluster>,
         identity: String,
         settings: Settings,
+        metrics: BlockMetrics,
     ) -> Self {
         let settle_time = settings.flags.settle_time;
         Self {
@@ -129,15 +130,8 @@ impl Blocks {
             annotated: WrittenPeers::new(),
             is_freed: false,
             reports: Reports::default(),
-            metrics: BlockMetrics::default(),
+            metrics,
         }
-    }
-
-    /// The same, counted there.
-    #[must_use]
-    pub(in crate::clouds::phoenixnap) fn counted_by(mut self, metrics: BlockMetrics) -> Self {
-        self.metrics = metrics;
-        self
     }
 
     fn count(&self) {

@@ -79,6 +79,19 @@ pub(crate) fn settings(sharing: bool) -> Settings {
     }
 }
 
+/// What the flags say when none is given.
+impl Default for Flags {
+    fn default() -> Self {
+        Self {
+            block_size: 28,
+            shares_blocks: true,
+            max_blocks: 10,
+            attaches_nodes: false,
+            settle_time: Duration::from_secs(90),
+        }
+    }
+}
+
 /// A Service of type LoadBalancer; its UID is its name.
 pub(crate) fn service(name: &str) -> ServiceView {
     view(&json!({

@@ -22,7 +22,7 @@ use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, LoadBalancers as _, PlanSummary, Progress, WriteGuard,
 };
 use crate::engine::inventory::Inventory;
-use crate::engine::ip_allocation;
+use crate::engine::ip_allocation::{self, BlockMetrics};
 use crate::engine::pooled::PooledEngine;
 use crate::engine::purchases::Permission;
 use crate::views::service_view::ServiceView;
@@ -98,7 +98,9 @@ impl TestCluster {
         let (cloud, cluster) = (Arc::new(cloud), Arc::new(cluster));
         let inventory = Arc::new(Inventory::new(cloud.clone()));
         let (identity, settings) = (identity.to_owned(), self.settings.clone());
-        PooledEngine::new(Blocks::new(cloud, inventory, cluster, identity, settings))
+        let metrics = BlockMetrics::default();
+        let blocks = Blocks::new(cloud, inventory, cluster, identity, settings, metrics);
+        PooledEngine::new(blocks)
     }
 
     fn request(&self, name: &str) -> LoadBalancerRequest {

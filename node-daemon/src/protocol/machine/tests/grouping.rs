@@ -62,6 +62,83 @@ fn group_stays_together_through_failures() {
     assert!(!world.keys_of(2).is_empty(), "it was evened out by groups");
 }
 
+/// The daemon of the crashed holder is back before anybody has taken over, and drained while it does not know
+/// whether it can serve anything.
+#[test]
+fn group_of_holder_that_is_back_at_once_stays_together() {
+    for back in (240..400).step_by(20) {
+        for ready in (60..260).step_by(20) {
+            let mut world = World::pairs(&[1, 2, 3], 1);
+            let holder = world.holder(0);
+            world.kill(holder);
+            world.run(ms(back));
+            world.start(holder);
+            world.change_local(holder, |local| local.draining = true);
+            world.run(ms(ready));
+            world.change_local(holder, |local| local.draining = false);
+            world.run(ms(2000));
+            world.expect_all_spoken();
+            world.expect_together(1);
+            let began = world.log.iter().filter_map(|(at, _, decision)| {
+                let cause = Cause::TakenOver;
+                matches!(decision, Decision::Begin { cause: why, .. } if *why == cause)
+                    .then_some(*at)
+            });
+            let began: BTreeSet<Moment> = began.collect();
+            assert!(began.len() <= 1, "claimed apart: {back} {ready}");
+        }
+    }
+}
+
+/// A pair of whose holder another has taken one key; the other one nobody can serve yet. The daemon of the holder is
+/// back, but has no epoch yet. Gives the holder and the successor.
+fn half_taken(is_dead: bool, is_drained: bool) -> (World, u64, u64) {
+    let mut world = World::pairs(&[1, 2, 3], 1);
+    let holder = world.holder(0);
+    let mut view = world.view();
+    if let Some(wanted) = view.keys.get_mut(&address(1)) {
+        wanted.ready = false;
+    }
+    for node in (1..=3).filter(|node| *node != holder) {
+        let view = view.clone();
+        world.act(node, |machine, now| machine.set_view(view, now));
+    }
+    world.kill(holder);
+    if is_dead {
+        world.dead_kernels.insert(NodeId(holder));
+    }
+    world.run(ms(1000));
+    assert_eq!(world.speaker(address(1)), None);
+    let successor = world.holder(0);
+    world.dead_kernels.clear();
+    world.start(holder);
+    world.change_local(holder, |local| local.draining = is_drained);
+    world.run(ms(100));
+    (world, holder, successor)
+}
+
+#[test]
+fn what_follows_an_announced_key_of_its_group_is_announced() {
+    let (mut world, _, successor) = half_taken(true, false);
+    world.change_view();
+    world.run(ms(3000));
+    world.expect_together(1);
+    assert_eq!(world.holder(0), successor);
+    assert_eq!(world.bursts(successor), 1);
+}
+
+#[test]
+fn what_was_not_announced_follows_an_announced_key_of_its_group() {
+    let (mut world, holder, successor) = half_taken(false, true);
+    world.change_view();
+    world.run(ms(100));
+    assert_eq!(world.bursts(successor), 1);
+    world.change_local(holder, |local| local.draining = false);
+    world.run(ms(3000));
+    world.expect_together(1);
+    assert_eq!(world.holder(0), successor);
+}
+
 #[test]
 fn new_key_joins_its_group() {
     for name in 0..6 {

@@ -1,5 +1,7 @@
 //! A Prometheus scrapes a cluster by HTTPS with a token, has the shipped rules, and sees each thing break and heal.
 
+mod dashboard;
+mod pictures;
 mod prometheus;
 
 use std::collections::BTreeSet;
@@ -17,6 +19,7 @@ use mooring_test_netlab::netlab_cluster::{NETWORK, NetlabCluster, Network};
 use mooring_test_support::wait::eventually;
 use serde_json::Value;
 
+use self::dashboard::draw;
 use self::prometheus::Prometheus;
 use crate::announce::cluster::{APP, Addresses, AnnounceCluster, NODES};
 
@@ -137,6 +140,14 @@ async fn panels_have_data(prometheus: &Prometheus) {
                 })
                 .await;
             }
+        }
+        let now = dashboard::now();
+        let svg = draw(&dashboard, prometheus, [now - 60.0, now]).await;
+        let svg = svg.unwrap();
+        assert!(svg.contains("<path class"), "{svg}");
+        for panel in dashboard["panels"].as_array().unwrap() {
+            let title = panel["title"].as_str().unwrap();
+            assert!(svg.contains(&format!(">{title}</text>")), "{title}: {svg}");
         }
     }
 }

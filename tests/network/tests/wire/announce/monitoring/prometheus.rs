@@ -1,6 +1,6 @@
 //! Debian's Prometheus, with the shipped rules and shorter times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +17,14 @@ use super::PAGED;
 const ADDRESS: &str = "127.0.0.1:19090";
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// One series of an answer.
+pub(super) struct Series {
+    /// Its labels.
+    pub(super) labels: BTreeMap<String, String>,
+    /// When, in seconds since 1970, and how much.
+    pub(super) points: Vec<(f64, f64)>,
+}
 
 /// A running Prometheus.
 pub(super) struct Prometheus {
@@ -95,6 +103,34 @@ impl Prometheus {
         let series = data["result"].as_array().context("no list")?;
         let value = |one: &Value| one["value"][1].as_str()?.parse().ok();
         Ok(series.iter().filter_map(value).collect())
+    }
+
+    /// The series that a query gives from then until then, in seconds since 1970, in so many steps.
+    pub(super) async fn range(
+        &self,
+        query: &str,
+        [from, until]: [f64; 2],
+        steps: u32,
+    ) -> Result<Vec<Series>> {
+        let step = (until - from) / f64::from(steps);
+        let query = encoded(query);
+        let path = format!("query_range?query={query}&start={from}&end={until}&step={step}");
+        let data = self.ask(&path).await?;
+        let series = data["result"].as_array().context("no list")?;
+        let number = |value: &Value| match value {
+            Value::String(text) => text.parse().ok(),
+            other => other.as_f64(),
+        };
+        let read = series.iter().map(|one| {
+            let labels = serde_json::from_value(one["metric"].clone())?;
+            let points = one["values"].as_array().into_iter().flatten();
+            let points = points.filter_map(|point| Some((number(&point[0])?, number(&point[1])?)));
+            Ok(Series {
+                labels,
+                points: points.filter(|(_, value)| value.is_finite()).collect(),
+            })
+        });
+        read.collect()
     }
 
     /// What it scrapes, and with what success.

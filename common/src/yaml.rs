@@ -24,10 +24,10 @@ impl fmt::Display for Fault {
 
 /// The faults found so far.
 #[derive(Debug, Default)]
-pub(super) struct Faults(pub(super) Vec<Fault>);
+pub(crate) struct Faults(pub(crate) Vec<Fault>);
 
 impl Faults {
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         place: impl Into<String>,
         problem: impl Into<String>,
@@ -41,16 +41,29 @@ impl Faults {
     }
 }
 
+/// Notes that a text is no YAML.
+pub(crate) fn not_yaml(error: &serde_norway::Error, faults: &mut Faults) {
+    let place = error.location().map_or_else(
+        || "the file".to_owned(),
+        |at| format!("line {} column {}", at.line(), at.column()),
+    );
+    faults.add(
+        place,
+        format!("this is no YAML: {error}"),
+        "correct it; whatever follows was not looked at",
+    );
+}
+
 /// What a text should have been, and how to make it so.
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// Follows the value: "is no IP address".
-    pub(super) problem: String,
+    pub(crate) problem: String,
     /// Follows that: "write one such as 192.0.2.10".
-    pub(super) remedy: String,
+    pub(crate) remedy: String,
 }
 
 /// A refusal with this problem and this remedy.
-pub(super) fn refuse<T>(
+pub(crate) fn refuse<T>(
     problem: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Result<T, Refusal> {
@@ -62,14 +75,14 @@ pub(super) fn refuse<T>(
 
 /// A value and the place where it stands.
 #[derive(Clone)]
-pub(super) struct Item<'a> {
-    pub(super) place: String,
+pub(crate) struct Item<'a> {
+    pub(crate) place: String,
     value: &'a Value,
 }
 
 impl<'a> Item<'a> {
     /// The whole document.
-    pub(super) const fn root(value: &'a Value) -> Self {
+    pub(crate) const fn root(value: &'a Value) -> Self {
         Self {
             place: String::new(),
             value,
@@ -85,7 +98,7 @@ impl<'a> Item<'a> {
     }
 
     /// Notes that this is not what was expected.
-    pub(super) fn wrong(&self, expected: &str, remedy: &str, faults: &mut Faults) {
+    pub(crate) fn wrong(&self, expected: &str, remedy: &str, faults: &mut Faults) {
         let place = if self.place.is_empty() {
             "the file"
         } else {
@@ -100,7 +113,7 @@ impl<'a> Item<'a> {
     }
 
     /// An object that may have these keys and no others.
-    pub(super) fn object(
+    pub(crate) fn object(
         &self,
         keys: &'static [&'static str],
         faults: &mut Faults,
@@ -136,7 +149,7 @@ impl<'a> Item<'a> {
     }
 
     /// The elements of a list.
-    pub(super) fn list(&self, faults: &mut Faults) -> Vec<Self> {
+    pub(crate) fn list(&self, faults: &mut Faults) -> Vec<Self> {
         let Value::Sequence(elements) = self.value else {
             self.wrong("a list", "begin each of its elements with a dash", faults);
             return Vec::new();
@@ -153,7 +166,7 @@ impl<'a> Item<'a> {
     }
 
     /// The keys, as text, and values of an object that may have any keys.
-    pub(super) fn entries(&self, faults: &mut Faults) -> Vec<(&'a str, Self)> {
+    pub(crate) fn entries(&self, faults: &mut Faults) -> Vec<(&'a str, Self)> {
         let Value::Mapping(mapping) = self.value else {
             self.wrong("an object", "write a key and a value", faults);
             return Vec::new();
@@ -176,7 +189,7 @@ impl<'a> Item<'a> {
     }
 
     /// A text, if it is one.
-    pub(super) fn text(&self, faults: &mut Faults) -> Option<&'a str> {
+    pub(crate) fn text(&self, faults: &mut Faults) -> Option<&'a str> {
         if let Value::String(text) = self.value {
             return Some(text);
         }
@@ -190,7 +203,7 @@ impl<'a> Item<'a> {
     }
 
     /// A text that has a form.
-    pub(super) fn parse<T>(
+    pub(crate) fn parse<T>(
         &self,
         faults: &mut Faults,
         read: impl FnOnce(&str) -> Result<T, Refusal>,
@@ -207,7 +220,7 @@ impl<'a> Item<'a> {
     }
 
     /// A whole number in a range.
-    pub(super) fn number(
+    pub(crate) fn number(
         &self,
         range: &std::ops::RangeInclusive<u64>,
         faults: &mut Faults,
@@ -221,20 +234,20 @@ impl<'a> Item<'a> {
     }
 
     /// The bare value.
-    pub(super) const fn value(&self) -> &'a Value {
+    pub(crate) const fn value(&self) -> &'a Value {
         self.value
     }
 }
 
 /// An object, whose keys have been checked already.
-pub(super) struct Object<'a> {
+pub(crate) struct Object<'a> {
     item: Item<'a>,
     mapping: &'a Mapping,
 }
 
 impl<'a> Object<'a> {
     /// What stands under this key.
-    pub(super) fn get(&self, key: &str) -> Option<Item<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
         self.mapping.get(key).map(|value| Item {
             place: self.item.below(key),
             value,
@@ -242,7 +255,7 @@ impl<'a> Object<'a> {
     }
 
     /// What stands under this key, which must be there.
-    pub(super) fn require(&self, key: &str, remedy: &str, faults: &mut Faults) -> Option<Item<'a>> {
+    pub(crate) fn require(&self, key: &str, remedy: &str, faults: &mut Faults) -> Option<Item<'a>> {
         let found = self.get(key);
         if found.is_none() {
             faults.add(self.item.below(key), "is missing", remedy);
@@ -251,7 +264,7 @@ impl<'a> Object<'a> {
     }
 
     /// A text of some form under this key.
-    pub(super) fn parse<T>(
+    pub(crate) fn parse<T>(
         &self,
         key: &str,
         faults: &mut Faults,
@@ -261,18 +274,18 @@ impl<'a> Object<'a> {
     }
 
     /// The elements of the list under this key.
-    pub(super) fn list(&self, key: &str, faults: &mut Faults) -> Vec<Item<'a>> {
+    pub(crate) fn list(&self, key: &str, faults: &mut Faults) -> Vec<Item<'a>> {
         self.get(key)
             .map_or_else(Vec::new, |item| item.list(faults))
     }
 
     /// Whether it has no key at all.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.mapping.is_empty()
     }
 
     /// Where it stands.
-    pub(super) fn place(&self) -> &str {
+    pub(crate) fn place(&self) -> &str {
         &self.item.place
     }
 }

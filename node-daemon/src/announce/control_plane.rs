@@ -1,0 +1,28 @@
+//! For `mooring-node control-plane`: the address of the API servers, announced from a node whose own is ready.
+//!
+//! ```text
+//!   file ────────────┐            ┌──► responder, one thread: the protocol, ARP, neighbour discovery
+//!   memory: voters ──┼► supervisor┤
+//!   readyz ► fitness ┘  (desired) └──► the address on lo, while there is a right to it
+//! ```
+//!
+//! It is a process of its own, a static Pod: there may be no API server yet. It shares the protocol and the
+//! responder with the daemon of the DaemonSet, and nothing at run time.
+//!
+//! # Guarantees
+//! * At most one node speaks for the address: by [`crate::protocol`], with the voters of
+//!   [`crate::protocol::members`].
+//! * Nothing of it needs an API server: not to start, not to vote, not to fail over.
+//! * Where no API server is ready the address stays where it is; if that node dies, one whose API server runs has it.
+
+pub mod desired;
+pub mod file;
+pub mod fitness;
+pub mod flags;
+pub mod manifest;
+pub mod memory;
+mod metrics;
+pub mod readyz;
+pub mod supervisor;
+
+pub use metrics::Metrics;

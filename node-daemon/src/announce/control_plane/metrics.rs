@@ -1,0 +1,31 @@
+//! What is counted of the control plane's address.
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// The state of this node.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// 1 while its API server is ready.
+    pub ready: Gauge,
+    /// The revision of the voters that it serves; 0: none.
+    pub revision: Gauge,
+}
+
+impl Metrics {
+    /// Enters them into a registry.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "mooring_control_plane_ready",
+            "1 while the API server of this node is ready",
+            metrics.ready.clone(),
+        );
+        registry.register(
+            "mooring_control_plane_revision",
+            "The revision of the control plane file whose voters this node serves; 0 for none",
+            metrics.revision.clone(),
+        );
+        metrics
+    }
+}

@@ -1,0 +1,110 @@
+//! Puts `mooring-node control-plane` together.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use mooring_common::control_plane::{ControlPlaneFile, Role};
+use mooring_common::k8s::loopback;
+use mooring_common::metrics::register_program;
+use mooring_common::program::{self, Threads};
+use mooring_common::shutdown;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{failure_of, start_metrics};
+use crate::announce::control_plane::fitness::{Readiness, Urgency};
+use crate::announce::control_plane::flags::{Flags, TABLE};
+use crate::announce::control_plane::memory::Memory;
+use crate::announce::control_plane::supervisor::Supervisor;
+use crate::announce::control_plane::{Metrics, file, readyz};
+use crate::responder;
+use crate::wire::keys::{self, KeyRing};
+use crate::wire::links;
+
+/// The whole program, from what stands behind `control-plane` to the exit code: 0 after SIGTERM, 1 after a failure,
+/// 2 for a command line that cannot be read.
+pub(super) fn main(arguments: Vec<String>) -> ExitCode {
+    let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
+    program::main(
+        &TABLE,
+        arguments,
+        Flags::read,
+        logging,
+        Threads::One,
+        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+    )
+}
+
+async fn run(flags: Flags) -> anyhow::Result<()> {
+    let stop = shutdown::on_signal().context("cannot listen to signals")?;
+    let read = file::read(&flags.file)?;
+    let secrets = Arc::new(ArcSwap::from_pointee(
+        KeyRing::read(&read.key_file).context("keyFile of the control plane file")?,
+    ));
+    let memory = Memory::new(&flags.state_dir, &read.segment());
+    let remembered = memory.read()?;
+    let (key_file, role) = (read.key_file.clone(), read.role_of(&flags.node_name));
+    if role == Role::Stranger {
+        tracing::warn!(
+            node = flags.node_name,
+            "the control plane file does not name this node, which takes no part; add it to members"
+        );
+    }
+    let (readiness_sender, readiness) = watch::channel(Readiness::default());
+    let (urgency_sender, urgency) = watch::channel(Urgency::default());
+    let probe = follow_readyz(&read, role, readiness_sender, urgency)?;
+    let (file_sender, file) = watch::channel(Arc::new(read));
+    let (links_sender, links) = watch::channel(Arc::default());
+    let mut registry = Registry::default();
+    register_program(&mut registry, "mooring-node");
+    let supervisor = Supervisor {
+        node_name: flags.node_name,
+        file,
+        memory,
+        remembered,
+        links,
+        readiness,
+        urgency: urgency_sender,
+        secrets: Arc::clone(&secrets),
+        proc_sys_net: flags.proc_sys_net,
+        metrics: Metrics::register(&mut registry),
+        responder_metrics: responder::metrics::Metrics::register(&mut registry),
+    };
+    let mut tasks = JoinSet::new();
+    if let Some(address) = flags.metrics {
+        start_metrics(&mut tasks, address, Arc::new(registry))?;
+    }
+    tokio::select! {
+        () = supervisor.run(stop) => Ok(()),
+        () = links::follow(links_sender) => Ok(()),
+        () = file::follow(flags.file, file_sender) => Ok(()),
+        () = keys::follow(key_file, secrets) => Ok(()),
+        () = probe => Ok(()),
+        ended = failure_of(&mut tasks) => ended,
+    }
+}
+
+/// Asks the API server of this node; a witness has none.
+fn follow_readyz(
+    file: &ControlPlaneFile,
+    role: Role,
+    readiness: watch::Sender<Readiness>,
+    urgency: watch::Receiver<Urgency>,
+) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let certificate = file.probe.client.as_ref();
+    let certificate =
+        certificate.map(|client| (client.certificate.as_path(), client.key.as_path()));
+    let client = loopback(file.port, certificate).context(
+        "cannot use probe.clientCertificate and probe.clientKey of the control plane file",
+    )?;
+    Ok(async move {
+        if role == Role::Witness {
+            readiness.closed().await;
+        } else {
+            readyz::follow(client, readiness, urgency).await;
+        }
+    })
+}
