@@ -177,7 +177,7 @@ pub async fn connections_outlive_moves_over_all_nodes_and_back(cluster: &mut Fai
 }
 
 /// Lets each connection have its turn, and none of them is broken.
-async fn end_unbroken(cluster: &mut FailoverCluster, mut watch: Watch, sixes: TcpFlows) {
+async fn end_unbroken(cluster: &mut FailoverCluster, watch: Watch, sixes: TcpFlows) {
     let back = watch.began().elapsed();
     watch.settle(back + 2500 * MS, SOON).await;
     let told = Instant::now();
