@@ -218,6 +218,8 @@ pub enum ConnectionReport {
         /// Whether it is announced here.
         is_announced: bool,
     },
+    /// An address that is spoken for here is announced, maybe for the first time.
+    Announced(IpAddr),
     /// An address was handed over.
     HandedOn {
         /// Which.

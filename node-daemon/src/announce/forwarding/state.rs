@@ -24,8 +24,9 @@
 //! # Unannounced moves
 //! While a node's daemon is restarted, another one answers for its addresses without announcing them: clients
 //! go on to send to the first node, and get their connections from there. So an unannounced move is no end of
-//! a node's time as speaker, and its return no beginning: what the node passes on stays as it is. The one that answers
-//! meanwhile has prepared nothing, so it passes on nothing and is on no circle.
+//! a node's time as speaker, and its return no beginning: what the node passes on stays as it is. So does what the one
+//! that answers meanwhile passes on, if it has been a speaker before: that is still of its own last time. If it announces
+//! the address in the end, or hands it on, a new time begins of which it knows no former speaker, and it passes on nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -65,6 +66,8 @@ enum Phase {
     HandedOn(NodeId),
     /// Another one answers for it, but has not announced it.
     Unannounced,
+    /// This node has handed it on to that one, and answers for it, but has not announced it.
+    Answering(NodeId),
 }
 
 /// An address, and to whom its older connections are passed on.
@@ -148,8 +151,9 @@ impl Forwarding {
         for pointer in self.pointers.values_mut() {
             pointer.told = now;
         }
-        self.pointers
-            .retain(|_, pointer| !matches!(pointer.phase, Phase::Prepared(_)));
+        self.pointers.retain(|_, pointer| {
+            !matches!(pointer.phase, Phase::Prepared(_) | Phase::Answering(_))
+        });
         self.restored_until = Some(now + KERNEL_LEASE);
     }
 
@@ -224,7 +228,9 @@ impl Forwarding {
         is_announced: bool,
         now: Moment,
     ) {
-        self.served.remove(&address);
+        if is_announced {
+            self.served.remove(&address);
+        }
         let Some(pointer) = self.pointers.get_mut(&address) else {
             return;
         };
@@ -239,9 +245,21 @@ impl Forwarding {
             Phase::Speaking | Phase::Unannounced if !is_announced => {
                 pointer.phase = Phase::Speaking;
             }
+            Phase::HandedOn(to) | Phase::Answering(to) if !is_announced => {
+                pointer.phase = Phase::Answering(to);
+            }
             _ => {
                 self.pointers.remove(&address);
             }
+        }
+    }
+
+    /// This node announces an address that it has only answered for, or announces it once more.
+    pub fn announced(&mut self, address: IpAddr) {
+        self.served.remove(&address);
+        let pointer = self.pointers.get(&address);
+        if pointer.is_some_and(|pointer| matches!(pointer.phase, Phase::Answering(_))) {
+            self.pointers.remove(&address);
         }
     }
 
@@ -274,6 +292,10 @@ impl Forwarding {
             Some(pointer) if pointer.former == to => {
                 self.pointers.remove(&address);
             }
+            // What is passed on is of the time before.
+            Some(pointer) if matches!(pointer.phase, Phase::Answering(_)) => {
+                self.pointers.remove(&address);
+            }
             Some(pointer) => {
                 pointer.phase = Phase::HandedOn(to);
                 pointer.next = None;
@@ -284,18 +306,24 @@ impl Forwarding {
 
     /// This node has handed an address over, and its successor does not announce it.
     pub fn left_unannounced(&mut self, address: IpAddr) {
-        if let Some(pointer) = self.pointers.get_mut(&address)
-            && pointer.phase == Phase::Speaking
-        {
-            pointer.phase = Phase::Unannounced;
-            pointer.next = None;
+        let Some(pointer) = self.pointers.get_mut(&address) else {
+            return;
+        };
+        match pointer.phase {
+            Phase::Speaking => {
+                pointer.phase = Phase::Unannounced;
+                pointer.next = None;
+            }
+            Phase::Answering(to) => pointer.phase = Phase::HandedOn(to),
+            Phase::Prepared(_) | Phase::HandedOn(_) | Phase::Unannounced => {}
         }
     }
 
     /// This node speaks for it no more. If it was handed over, that is said before.
     pub fn stopped(&mut self, address: IpAddr) {
+        let speaks = |phase: Phase| matches!(phase, Phase::Speaking | Phase::Answering(_));
         self.pointers
-            .retain(|of, pointer| *of != address || pointer.phase != Phase::Speaking);
+            .retain(|of, pointer| *of != address || !speaks(pointer.phase));
     }
 
     /// A node has said how many connections it has to an address that was its own.
@@ -391,7 +419,7 @@ impl Forwarding {
                 continue;
             };
             let successor = match pointer.phase {
-                Phase::HandedOn(node) => Some(node),
+                Phase::HandedOn(node) | Phase::Answering(node) => Some(node),
                 Phase::Speaking => pointer.next.map(|next| next.node),
                 Phase::Prepared(_) | Phase::Unannounced => None,
             };

@@ -19,6 +19,8 @@ const KEYS: usize = 128;
 /// It is repeated that often until it is answered (rule M).
 const REPEAT: Duration = Duration::from_millis(5);
 const REPEATS: u32 = 60;
+/// And that often where two kernels may have to be told before: for a second.
+const REPEATS_KEEPING: u32 = 200;
 /// Whoever did not answer is left out for so long.
 const SHUNNED: Duration = Duration::from_secs(1);
 /// And whoever does not take all: it may soon be able to.
@@ -315,11 +317,17 @@ impl Machine {
             return;
         }
         let mut under_way = std::mem::take(&mut self.handovers.under_way);
+        let keeps = self.parameters.keep_connections;
         under_way.retain_mut(|hand_over| {
             if hand_over.next > now {
                 return true;
             }
-            if hand_over.repeats >= REPEATS {
+            let most = if hand_over.loud && keeps {
+                REPEATS_KEEPING
+            } else {
+                REPEATS
+            };
+            if hand_over.repeats >= most {
                 self.note(Transition::HandOverFailed);
                 self.handovers
                     .shunned

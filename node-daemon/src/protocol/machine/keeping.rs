@@ -18,10 +18,11 @@ use crate::protocol::decision::{ConnectionEvent, Decision};
 use crate::protocol::message::{Key, NodeId};
 use crate::protocol::time::Moment;
 
-/// An offer waits no longer: it is repeated for 300 ms.
-const WAITS: Duration = Duration::from_millis(150);
-/// And whoever offers no longer than that after it, so that both fit into the 300 ms.
-const HANDING_ON_WAITS: Duration = Duration::from_millis(100);
+/// An offer waits no longer. A busy kernel takes tens of milliseconds to commit a table, and a busy machine more
+/// to ask it.
+const WAITS: Duration = Duration::from_millis(500);
+/// And whoever offers no longer than that after it, so that both fit into the second for which it is repeated.
+const HANDING_ON_WAITS: Duration = Duration::from_millis(300);
 /// An offer that is not repeated is over.
 const OFFERED: Duration = Duration::from_secs(2);
 

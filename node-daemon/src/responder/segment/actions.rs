@@ -81,7 +81,11 @@ impl Segment {
                 }
             }
             Decision::Stop { key, cause } => self.responder.stop(key, cause),
-            Decision::Burst { key } => self.responder.burst(key, now),
+            Decision::Burst { key } => {
+                self.responder.burst(key, now);
+                let addresses = self.addresses_of(key).into_iter();
+                self.report_all(addresses.map(ConnectionReport::Announced).collect(), shared);
+            }
             Decision::Ask(request) => {
                 let uid = self.desired.uid.clone();
                 if !self.report(shared, Report::Ask(request, now, uid)) {

@@ -48,6 +48,13 @@ impl<E: Engine> Simulation<E> {
         });
     }
 
+    /// A node announces a key that it speaks for.
+    pub(super) fn connections_announced(&mut self, node: usize, key: Key) {
+        self.change(node, key, |forwarding, address, _| {
+            forwarding.announced(address);
+        });
+    }
+
     /// A node speaks for a key no more.
     pub(super) fn connections_stopped(&mut self, node: usize, key: Key) {
         self.change(node, key, |forwarding, address, _| {

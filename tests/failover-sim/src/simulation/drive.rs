@@ -182,6 +182,7 @@ impl<E: Engine> Simulation<E> {
                 }
             }
             Decision::Burst { key } => {
+                self.connections_announced(node, key);
                 self.tally.bursts += 1;
                 if let Some(number) = self.number_of(key) {
                     self.watch.burst(number);

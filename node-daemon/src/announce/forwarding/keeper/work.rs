@@ -147,6 +147,7 @@ impl Work {
                 former,
                 is_announced,
             } => segment.began(address, former, is_announced, now),
+            ConnectionReport::Announced(address) => segment.announced(address),
             ConnectionReport::HandedOn {
                 address,
                 to,

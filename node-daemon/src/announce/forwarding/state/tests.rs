@@ -246,6 +246,41 @@ fn restarted_daemon_goes_on_where_nothing_was_announced() {
     assert_eq!(former(b, NOW), None, "C has announced it");
 }
 
+/// A speaker before the last one answers for a daemon that is restarted: it goes on to pass on what it did, and to tell
+/// of its own.
+#[test]
+fn whoever_answers_meanwhile_passes_on_what_it_did_until_it_announces() {
+    let mut b = speaking();
+    b.handed_on(address(), C, NOW);
+    b.stopped(address());
+    let (before, counted) = (b.groups(NOW), b.counts_for().count());
+    assert_eq!((before.len(), counted), (1, 1));
+
+    b.began(address(), Some(C), false, NOW);
+    assert_eq!((b.groups(NOW), b.counts_for().count()), (before.clone(), 1));
+    let answers = b.clone();
+    b.left_unannounced(address());
+    b.stopped(address());
+    assert_eq!((b.groups(NOW), b.counts_for().count()), (before, 1));
+
+    let mut announces = answers.clone();
+    announces.announced(address());
+    assert_eq!(former(&announces, NOW), None, "a new time has begun");
+    let mut hands_on = answers.clone();
+    hands_on.handed_on(address(), NodeId(4), NOW);
+    assert_eq!(former(&hands_on, NOW), None, "a new time has ended");
+    let mut stops = answers;
+    stops.stopped(address());
+    assert_eq!(former(&stops, NOW), None);
+    let mut speaks = speaking();
+    speaks.announced(address());
+    assert_eq!(
+        former(&speaks, NOW),
+        Some(mac(A)),
+        "it is announced again and again"
+    );
+}
+
 #[test]
 fn restored_pointer_waits_for_its_former_speaker_to_be_heard() {
     let mut b = speaking();

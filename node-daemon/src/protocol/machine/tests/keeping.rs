@@ -78,7 +78,7 @@ fn offered_key_is_taken_all_the_same_if_it_is_never_prepared() {
     let world = drain(None);
     for (offered, begun) in offers(&world) {
         let waited = begun.since(offered);
-        assert!((ms(150)..ms(200)).contains(&waited), "{waited:?}");
+        assert!((ms(500)..ms(550)).contains(&waited), "{waited:?}");
     }
 }
 
@@ -105,10 +105,10 @@ fn key_is_let_go_once_what_next_speaker_passes_on_is_let_through() {
 #[test]
 fn key_is_let_go_all_the_same_if_nothing_is_ever_let_through() {
     // The longest that both may take.
-    let world = drain_with(Some(ms(140)), None);
+    let world = drain_with(Some(ms(490)), None);
     for (begun, done) in handed_on(&world) {
         let waited = done.since(begun.unwrap());
-        assert!((ms(100)..ms(120)).contains(&waited), "{waited:?}");
+        assert!((ms(300)..ms(320)).contains(&waited), "{waited:?}");
     }
     let failed = Decision::Note(Transition::HandOverFailed);
     assert!(!world.log.iter().any(|(_, _, it)| *it == failed));
