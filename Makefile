@@ -146,6 +146,14 @@ bench-failover: packages control-plane ## Measures what users notice of each kin
 	$(call say,The bench: its own small network of namespaces; nothing of this machine is touched)
 	@target/tools/bench-failover
 
+.PHONY: bench-connections
+bench-connections: packages control-plane ## Measures what it costs to keep connections with the node that they began at; five minutes. CONNECTIONS=, FLOWS=, SECONDS_EACH= change it
+	$(call say,Release builds: the daemons are as they are shipped)
+	@$(MAKE) shipped
+	@cargo build --workspace --locked --profile tools --bin netlab-tool --bin bench-connections
+	$(call say,The bench: its own small network of namespaces; nothing of this machine is touched)
+	@target/tools/bench-connections
+
 .PHONY: bench-livez
 bench-livez: packages control-plane ## Measures health checks beside kube-proxy's own; five minutes. REPETITIONS=, SERVICES=, CHANGES= change it
 	$(call say,Release builds: memory and processor time are measured)

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use self::interfaces::{InterfaceEntry, InterfacePattern, SegmentInterface};
 pub use self::preferred_nodes::{Preference, PreferredNodes};
 use crate::address_range::AddressRange;
+use crate::go_duration;
 
 /// What an L2Network is to be.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -116,6 +118,13 @@ pub struct L2NetworkSpec {
     /// address, as with private VLANs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_addresses: Option<bool>,
+    /// For how long connections stay with the Node that they began at when an address moves while that Node
+    /// lives, as `15m` or `2h`, 24 hours at most. The new Node's kernel passes their segments on to it. `0s` (absent:
+    /// the same): they are reset when the address moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 16))]
+    #[x_kube(validation = rules::keeps_connections_for_a_time())]
+    pub keep_connections: Option<String>,
     /// Which namespaces may have addresses of it, by their labels. Absent: all. A Service keeps what
     /// it has when its namespace is no longer selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -327,9 +336,10 @@ pub struct SegmentNode {
     #[serde(default, skip_serializing_if = "is_false")]
     pub witness: bool,
     /// What else is to be known of it, each in one word: `HeartbeatsUnsigned`, `SegmentFiltered`,
-    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`, `AddressConflict`, `KernelAnswers`.
+    /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`, `AddressConflict`, `KernelAnswers`,
+    /// `ConnectionsNotKept`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
+    #[schemars(length(max = 12), inner(length(min = 1, max = 64)))]
     pub notices: Vec<String>,
     /// The addresses that it speaks for. The first 1,000: metrics tell of the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -400,6 +410,8 @@ pub struct Segment {
     pub address_mode: AddressMode,
     /// Whether an address is asked for before its first use.
     pub probes_addresses: bool,
+    /// For how long connections stay with the Node that they began at; zero: they do not.
+    pub keep_connections: Duration,
     /// Which namespaces may have addresses of it; `None`: all.
     pub allowed_namespaces: Option<kube::core::Selector>,
     /// How many of its addresses one namespace may have.
@@ -513,6 +525,7 @@ impl TryFrom<&L2Network> for Segment {
         let node_selector = node_selector.unwrap_or_default();
         let allowed = spec.allowed_namespaces.as_ref();
         let allowed_namespaces = selector("spec.allowedNamespaces", allowed);
+        let keep_connections = read_time(spec.keep_connections.as_deref(), &mut faults);
         if faults.is_empty() {
             Ok(Self {
                 name,
@@ -529,12 +542,31 @@ impl TryFrom<&L2Network> for Segment {
                 on_quorum_loss: spec.on_quorum_loss.unwrap_or_default(),
                 address_mode: spec.address_mode.unwrap_or_default(),
                 probes_addresses: spec.probe_addresses.unwrap_or(true),
+                keep_connections,
                 allowed_namespaces,
                 max_addresses_per_namespace: spec.max_addresses_per_namespace,
                 shares_across_namespaces: spec.share_across_namespaces,
             })
         } else {
             Err(InvalidL2Network { name, faults })
+        }
+    }
+}
+
+/// The longest time that `spec.keepConnections` takes.
+const KEEP_AT_MOST: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn read_time(text: Option<&str>, faults: &mut Vec<String>) -> Duration {
+    let Some(text) = text else {
+        return Duration::ZERO;
+    };
+    match go_duration::parse(text) {
+        Ok(time) if time <= KEEP_AT_MOST => time,
+        _ => {
+            faults.push(format!(
+                "spec.keepConnections: {text:?} is no time up to 24h; write it like 15m, or 0s to keep none"
+            ));
+            Duration::ZERO
         }
     }
 }

@@ -532,6 +532,8 @@ pub mod segment_notices {
     pub const QUORUM_LOST: &str = "QuorumLost";
     /// Within the last minute others refused its heartbeats as old, or it theirs; it has begun anew.
     pub const BEGUN_ANEW: &str = "BegunAnew";
+    /// `spec.keepConnections` has no effect there: its kernel cannot pass connections on. The log says why.
+    pub const CONNECTIONS_NOT_KEPT: &str = "ConnectionsNotKept";
     /// Its service proxy says that it does not work, so that it takes no address.
     pub const SERVICE_PROXY_UNHEALTHY: &str = "ServiceProxyUnhealthy";
     /// A Service claims an address there that this daemon does not announce: an Event tells of it.

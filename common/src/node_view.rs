@@ -48,6 +48,8 @@ pub struct NodeView {
     pub addresses: Vec<NodeAddress>,
     /// The condition `Ready`.
     pub readiness: Readiness,
+    /// Whether it is cordoned: it takes no new Pods.
+    pub unschedulable: bool,
     /// `spec.podCIDRs`, or `spec.podCIDR` alone.
     pub pod_cidrs: Vec<String>,
     /// Whether the condition `NetworkUnavailable` is True; `None` if it says neither that nor False.
@@ -157,6 +159,7 @@ impl Slim for NodeView {
                 })
                 .collect(),
             readiness: readiness(&conditions),
+            unschedulable: spec.unschedulable.unwrap_or_default(),
             pod_cidrs: spec
                 .pod_cidrs
                 .unwrap_or_else(|| spec.pod_cidr.into_iter().collect())

@@ -38,6 +38,7 @@
 
 pub mod control_plane;
 pub mod entries;
+pub mod forwarding;
 pub mod kernel_answers;
 pub mod leaving;
 pub mod permitted;

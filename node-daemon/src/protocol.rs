@@ -23,7 +23,8 @@ pub mod view;
 pub mod weight;
 
 pub use self::decision::{
-    AnnounceMode, Cause, Consent, Decision, Destination, Path, Request, Transition, Transmit,
+    AnnounceMode, Cause, ConnectionEvent, Consent, Decision, Destination, Path, Request,
+    Transition, Transmit,
 };
 pub use self::machine::{Figures, Machine, MachineState};
 pub use self::message::{

@@ -98,6 +98,8 @@ pub struct DesiredSegment {
     pub kernel_answers: bool,
     /// An address that nobody is known to have spoken for is asked for before it is claimed.
     pub probes_addresses: bool,
+    /// For how long connections stay with a former speaker that lives; zero: they do not.
+    pub keep_connections: Duration,
 }
 
 impl Default for DesiredSegment {
@@ -121,6 +123,7 @@ impl Default for DesiredSegment {
             survive_via_api: true,
             kernel_answers: false,
             probes_addresses: true,
+            keep_connections: Duration::ZERO,
         }
     }
 }
@@ -174,6 +177,8 @@ pub enum Report {
         /// Where it is.
         mac: Mac,
     },
+    /// What decides which connections stay with a former speaker.
+    Connections(ConnectionReport),
     /// The API server is to be asked about the L2Network of this UID; the answer goes to
     /// [`Responder::answer`] with this moment.
     Ask(Request, Moment, String),
@@ -185,6 +190,56 @@ pub enum Report {
     NodeNetwork(Option<String>),
     /// After [`DesiredSegment::ending`]: nothing is held any more, or there is nobody to take it.
     Ended,
+}
+
+/// What decides which connections stay with a former speaker, by addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionReport {
+    /// An address was offered: [`Responder::connections_prepared`] is waited for.
+    Offered {
+        /// Which.
+        address: IpAddr,
+        /// Who speaks for it.
+        former: NodeId,
+    },
+    /// An address is about to be handed over: [`Responder::connections_prepared`] is waited for.
+    HandingOn {
+        /// Which.
+        address: IpAddr,
+        /// To whom.
+        to: NodeId,
+    },
+    /// An address is spoken for here.
+    Began {
+        /// Which.
+        address: IpAddr,
+        /// Who spoke for it before, as far as is known.
+        former: Option<NodeId>,
+        /// Whether it is announced here.
+        is_announced: bool,
+    },
+    /// An address that is spoken for here is announced, maybe for the first time.
+    Announced(IpAddr),
+    /// An address was handed over.
+    HandedOn {
+        /// Which.
+        address: IpAddr,
+        /// To whom.
+        to: NodeId,
+        /// Whether the other one announces it.
+        is_announced: bool,
+    },
+    /// The node of a former speaker forwards no more.
+    Gone(NodeId),
+    /// A former speaker has so many connections of its own.
+    Counted {
+        /// Who.
+        from: NodeId,
+        /// Of which.
+        address: IpAddr,
+        /// How many.
+        connections: u32,
+    },
 }
 
 /// A member of a segment, as this one sees it.
@@ -264,7 +319,7 @@ pub type OpenedSockets = BTreeMap<(String, u32), PacketSocket>;
 #[derive(Debug)]
 pub struct Responder {
     desired: Arc<ArcSwap<Slot>>,
-    answers: channel::Sender<Answered>,
+    answers: channel::Sender<Told>,
     waker: UnixStream,
     left: channel::Receiver<UpgradeState>,
     thread: JoinHandle<()>,
@@ -276,12 +331,21 @@ struct Slot {
     stop: bool,
 }
 
-/// What the API server has answered, on which segment, and when it was asked.
+/// What a segment is told once.
 #[derive(Debug)]
-struct Answered {
+struct Told {
     segment: String,
-    answer: ApiAnswer,
-    asked: Moment,
+    news: News,
+}
+
+#[derive(Debug)]
+enum News {
+    /// What the API server has answered, and when it was asked.
+    Answer(ApiAnswer, Moment),
+    /// For these addresses the kernel does what a move waits for; or (`false`) it cannot.
+    Prepared(Vec<IpAddr>, bool),
+    /// How many connections to addresses this node has, for who speaks for them now.
+    Counts(NodeId, Vec<(IpAddr, u32)>),
 }
 
 impl Slot {
@@ -289,16 +353,6 @@ impl Slot {
         Self {
             desired,
             stop: false,
-        }
-    }
-}
-
-impl Answered {
-    fn new(segment: &str, answer: ApiAnswer, asked: Moment) -> Self {
-        Self {
-            segment: segment.to_owned(),
-            answer,
-            asked,
         }
     }
 }
@@ -347,8 +401,24 @@ impl Responder {
 
     /// Tells it what the API server has answered to [`Report::Ask`]. It is never lost.
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
+        self.tell(segment, News::Answer(answer, asked));
+    }
+
+    /// Tells it that the kernel passes on what it should of these addresses, which were offered or are being
+    /// handed on; or that it cannot.
+    pub fn connections_prepared(&self, segment: &str, addresses: Vec<IpAddr>, is_done: bool) {
+        self.tell(segment, News::Prepared(addresses, is_done));
+    }
+
+    /// Has the new speaker of addresses told how many connections to them this node has.
+    pub fn tell_connections(&self, segment: &str, to: NodeId, counts: Vec<(IpAddr, u32)>) {
+        self.tell(segment, News::Counts(to, counts));
+    }
+
+    fn tell(&self, segment: &str, news: News) {
+        let segment = segment.to_owned();
         // If the thread has died there is nobody who would like to know.
-        let _ = self.answers.send(Answered::new(segment, answer, asked));
+        let _ = self.answers.send(Told { segment, news });
         self.wake();
     }
 

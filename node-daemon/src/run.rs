@@ -153,6 +153,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
 /// Takes away what the daemon has made on this machine.
 async fn clean_up() -> anyhow::Result<()> {
     let done = vlan::clean_up::clean_up().await?;
+    announce::forwarding::keeper::clean_up().await?;
     for step in &done {
         tracing::info!(%step, "clean-up");
     }

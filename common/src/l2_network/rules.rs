@@ -63,6 +63,14 @@ pub(super) fn parent_or_interfaces() -> Rule {
     .field_path(".parent")
 }
 
+/// On a time for which connections are kept: it can be read, and is a day at most.
+pub(super) fn keeps_connections_for_a_time() -> Rule {
+    rule(
+        r"self.matches('^([0-9]+(h|m|s|ms))+$') && duration(self) <= duration('24h')",
+        r#"self + ": no time up to 24h; write it like 15m, or 0s to keep no connections""#,
+    )
+}
+
 /// On an interface: some can have such a name, or match such a pattern.
 pub(super) fn interface_can_be_read() -> Rule {
     rule(

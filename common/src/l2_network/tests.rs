@@ -31,6 +31,28 @@ fn reads_dual_stack_segment() {
 }
 
 #[test]
+fn reads_time_for_which_connections_are_kept() {
+    let read = |time: Option<&str>| {
+        let spec = L2NetworkSpec {
+            subnets: vec![subnet("192.0.2.0/24", None)],
+            ranges: vec!["192.0.2.10-192.0.2.20".into()],
+            keep_connections: time.map(Into::into),
+            ..Default::default()
+        };
+        Segment::try_from(&network(spec)).map(|segment| segment.keep_connections)
+    };
+    assert_eq!(read(None), Ok(Duration::ZERO));
+    assert_eq!(read(Some("0s")), Ok(Duration::ZERO));
+    assert_eq!(read(Some("1h30m")), Ok(Duration::from_secs(5400)));
+    assert_eq!(read(Some("24h")), Ok(Duration::from_secs(86_400)));
+    for wrong in ["24h1s", "long", "-1s", ""] {
+        let faults = read(Some(wrong)).unwrap_err().faults;
+        assert_eq!(faults.len(), 1, "{wrong}");
+        assert!(faults[0].contains("spec.keepConnections"), "{faults:?}");
+    }
+}
+
+#[test]
 fn reports_all_faults_at_once() {
     let error = Segment::try_from(&network(L2NetworkSpec {
         subnets: vec![

@@ -236,7 +236,7 @@ pub fn desired(
                 groups: groups(service_addresses()),
                 gateways: segment.subnets.iter().filter_map(|(_, gw)| *gw).collect(),
                 tells_routers: segment.vlan.is_some(),
-                draining: snapshot.drains_on(segment),
+                draining: snapshot.drains_on(segment) || here.ending && snapshot.shuts_down(),
                 ending: here.ending,
                 service_proxy_works: here.service_proxy_works,
                 weight: Weight::new(segment.preference_for(&labels), snapshot.share()),
@@ -248,6 +248,7 @@ pub fn desired(
                 survive_via_api: segment.on_quorum_loss == QuorumLoss::SurviveViaApi,
                 kernel_answers: segment.address_mode == AddressMode::Kernel,
                 probes_addresses: segment.probes_addresses,
+                keep_connections: segment.keep_connections,
                 addresses,
             };
             Some((name.clone(), Arc::new(desired)))

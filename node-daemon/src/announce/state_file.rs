@@ -8,6 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -61,6 +62,8 @@ struct Known {
     kernel_answers: bool,
     #[serde(default = "by_default")]
     probes_addresses: bool,
+    #[serde(default)]
+    keep_connections: Duration,
 }
 
 /// What the files of earlier versions do not say.
@@ -97,6 +100,7 @@ impl State {
                 survive_via_api: desired.survive_via_api,
                 kernel_answers: desired.kernel_answers,
                 probes_addresses: desired.probes_addresses,
+                keep_connections: desired.keep_connections,
             };
             Some((name.clone(), known))
         });
@@ -146,6 +150,7 @@ impl State {
                 survive_via_api: known.survive_via_api,
                 kernel_answers: known.kernel_answers,
                 probes_addresses: known.probes_addresses,
+                keep_connections: known.keep_connections,
             }
         };
         self.segments

@@ -25,6 +25,8 @@ use super::segments::{LastInterfaces, Roles, roles, without_key};
 use super::state_file::{self, State};
 use super::upgrade::{Predecessor, Successor, UpgradeSocket};
 use super::witness::WitnessCandidates;
+use crate::announce::forwarding::keeper::{Keeper, Outcome};
+use crate::announce::forwarding::state::Device;
 use crate::cluster::lease::DesiredLease;
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::status_writer::Entries;
@@ -97,6 +99,7 @@ impl<E: EventSink> Supervisor<E> {
             move |place| rights.held(place)
         });
         let (neighbours, tell_kernel) = Neighbours::new();
+        let (connections, mut outcomes, keep_connections) = Keeper::new(self.folder.clone());
         let node_name = self.node_name.clone();
         let mut work = SupervisorState {
             reporter: EventReporter::new(&self.node_name, self.events, self.metrics.clone()),
@@ -129,6 +132,8 @@ impl<E: EventSink> Supervisor<E> {
             rights: rights.clone(),
             kernel,
             neighbours,
+            connections,
+            kept: BTreeMap::new(),
             questions: JoinSet::new(),
             names: BTreeMap::new(),
             asked_about: BTreeMap::new(),
@@ -152,7 +157,7 @@ impl<E: EventSink> Supervisor<E> {
                     inherited,
                     (folder, upgrade_socket),
                     published,
-                    &mut reports,
+                    (&mut reports, &mut outcomes),
                     cancel,
                 )
                 .await;
@@ -161,7 +166,9 @@ impl<E: EventSink> Supervisor<E> {
             drop(work);
         };
         tokio::select! {
-            ((), (), ()) = async { tokio::join!(supervising, keep_addresses, tell_kernel) } => {}
+            ((), (), (), ()) = async {
+                tokio::join!(supervising, keep_addresses, tell_kernel, keep_connections)
+            } => {}
             () = upgrade_socket.keep(&node_name) => {}
         }
     }
@@ -239,6 +246,10 @@ struct SupervisorState<E> {
     kernel: KernelAddresses,
     /// Tells the kernel where routers are.
     neighbours: Neighbours,
+    /// Keeps connections with the nodes that they began at.
+    connections: Keeper,
+    /// The segments that it was told of last.
+    kept: BTreeMap<String, (Option<Device>, Duration)>,
     questions: JoinSet<Answered>,
     /// The Nodes that have a part in some segment.
     names: BTreeMap<NodeId, String>,
@@ -307,7 +318,10 @@ impl<E: EventSink> SupervisorState<E> {
         mut inherited: Option<UpgradeState>,
         (folder, upgrade_socket): (&Path, &UpgradeSocket),
         mut published: watch::Receiver<u64>,
-        reports: &mut mpsc::Receiver<(String, Report)>,
+        (reports, outcomes): (
+            &mut mpsc::Receiver<(String, Report)>,
+            &mut mpsc::Receiver<Outcome>,
+        ),
         cancel: CancellationToken,
     ) -> Option<Successor> {
         let wait_until = Instant::now() + API_SERVER_TIMEOUT;
@@ -355,6 +369,7 @@ impl<E: EventSink> SupervisorState<E> {
                     }
                 }
                 Some(answered) = self.questions.join_next() => self.pass_on(answered),
+                Some(outcome) = outcomes.recv() => self.pass_on_connections(outcome),
                 () = tokio::time::sleep_until(next.into()) => {}
             }
         }

@@ -121,6 +121,16 @@ impl Snapshot {
         })
     }
 
+    /// Whether the Node is about to shut down, if its daemon ends now: it is cordoned, as before every
+    /// reboot, or its kubelet says that it is not ready, as at the beginning of a graceful shutdown. An
+    /// update of the daemon alone leaves Nodes as they are.
+    #[must_use]
+    pub fn shuts_down(&self) -> bool {
+        self.node
+            .as_ref()
+            .is_some_and(|node| node.unschedulable || node.readiness == Readiness::NotReady)
+    }
+
     /// What a person says of the Node's maintenance.
     #[must_use]
     pub fn maintenance(&self) -> Maintenance {

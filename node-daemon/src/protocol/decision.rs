@@ -129,10 +129,50 @@ pub enum Decision {
         /// Who; `None`: nobody any more.
         station: Option<Mac>,
     },
+    /// Something happened that decides which connections stay with a former speaker.
+    Connections(ConnectionEvent),
     /// Ask for the gateways by ARP or NS, and tell [`super::Machine::gateway_answered`].
     ProbeGateway,
     /// Something happened that is counted and logged.
     Note(Transition),
+}
+
+/// What decides which connections stay with a former speaker: who keeps them acts on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionEvent {
+    /// A key was offered, and is taken after [`super::Machine::connections_prepared`], or a moment later.
+    Offered {
+        /// What.
+        key: Key,
+        /// Who speaks for it.
+        former: NodeId,
+    },
+    /// A key that is spoken for here is about to be handed over to a node that will pass on to this one what
+    /// it does not know. It is let go after [`super::Machine::connections_prepared`], or a moment later.
+    HandingOn {
+        /// What.
+        key: Key,
+        /// To whom.
+        to: NodeId,
+    },
+    /// A key that was spoken for here was handed over.
+    HandedOn {
+        /// What.
+        key: Key,
+        /// To whom.
+        to: NodeId,
+        /// Whether the other one announces it.
+        is_announced: bool,
+    },
+    /// The node of a former speaker forwards no more.
+    Gone(NodeId),
+    /// A former speaker has so many connections of its own.
+    Counted {
+        /// Who.
+        from: NodeId,
+        /// Of each key.
+        counts: Vec<(Key, u32)>,
+    },
 }
 
 /// A question to the API server.

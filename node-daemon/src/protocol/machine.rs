@@ -11,6 +11,7 @@ mod grouping;
 mod handover;
 mod held_keys;
 mod joining;
+mod keeping;
 mod link_monitor;
 mod peers;
 mod placement;
@@ -41,6 +42,7 @@ use self::grouping::Grouping;
 use self::handover::HandOvers;
 use self::held_keys::HeldKeys;
 use self::joining::Membership;
+use self::keeping::Keeping;
 use self::link_monitor::LinkMonitor;
 use self::peers::Peer;
 use self::probing::Probing;
@@ -120,6 +122,8 @@ pub struct Machine {
     #[serde(rename = "registry")]
     voter_sets: VoterSets,
     quiet: FormerSpeakers,
+    #[serde(default)]
+    keeping: Keeping,
     #[serde(rename = "senses")]
     link_monitor: LinkMonitor,
     survivors: Survivors,
@@ -173,6 +177,7 @@ impl Machine {
             grouping: Grouping::default(),
             voter_sets: VoterSets::new(now),
             quiet: FormerSpeakers::new(),
+            keeping: Keeping::default(),
             link_monitor: LinkMonitor::new(now),
             survivors: Survivors::new(),
             probing: Probing::default(),
@@ -295,6 +300,11 @@ impl Machine {
         self.claims.replan = true;
     }
 
+    /// Whether connections stay with a former speaker that lives, from now on.
+    pub const fn set_keep_connections(&mut self, keep: bool) {
+        self.parameters.keep_connections = keep;
+    }
+
     /// Takes in the answer to a [`Decision::Ask`], and when it was asked.
     pub fn api_answered(&mut self, answer: ApiAnswer, asked: Moment, now: Moment) {
         self.advance(now);
@@ -310,6 +320,24 @@ impl Machine {
     pub fn kernel_answered(&mut self, node: NodeId, now: Moment) {
         self.advance(now);
         self.quiet.answered(node, self.now);
+        self.settle();
+    }
+
+    /// Whatever keeps connections has done what it can for these keys, which were offered or are being
+    /// handed on; and whether the kernel does what it should.
+    pub fn connections_prepared(&mut self, keys: &[Key], is_done: bool, now: Moment) {
+        self.advance(now);
+        self.keeping.prepared(keys, is_done);
+        self.settle();
+    }
+
+    /// Tells the new speaker of keys how many connections run through this node.
+    pub fn tell_connections(&mut self, to: NodeId, counts: &[(Key, u32)], now: Moment) {
+        self.advance(now);
+        for counts in counts.chunks(Body::MOST_COUNTS) {
+            let counts = counts.to_vec();
+            self.tell_all_and(to, Body::Connections { to, counts });
+        }
         self.settle();
     }
 

@@ -189,11 +189,33 @@ pub enum Body {
         /// Those of the keys that the sender takes.
         keys: Vec<Key>,
     },
+    /// My kernel passes on to you what is not mine of these keys, and nothing that comes from members. It
+    /// is said before [`Self::Ready`], which says nothing of it.
+    Prepared {
+        /// That of the hand-over.
+        nonce: u32,
+        /// The old holder.
+        to: NodeId,
+        /// Those of the keys for which it is so.
+        keys: Vec<Key>,
+    },
     /// A frame about these keys left after my right to them had ended.
     SpokeLate {
         /// What was spoken about.
         keys: Vec<Key>,
     },
+    /// So many connections of these keys, which I have handed over, run through my node.
+    Connections {
+        /// Who speaks for them now.
+        to: NodeId,
+        /// How many of each.
+        counts: Vec<(Key, u32)>,
+    },
+}
+
+impl Body {
+    /// The most counts in one [`Body::Connections`], so that it fits a frame.
+    pub const MOST_COUNTS: usize = 100;
 }
 
 /// What a member says of itself. Whoever has none of these flags is a candidate.

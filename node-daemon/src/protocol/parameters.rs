@@ -29,6 +29,9 @@ pub struct Parameters {
     /// Whether an address that nobody is known to have spoken for is asked for before it is claimed.
     #[serde(default = "asks_first")]
     pub probe_addresses: bool,
+    /// Whether connections stay with a former speaker that lives.
+    #[serde(default)]
+    pub keep_connections: bool,
     /// The rules in force.
     #[cfg(feature = "simulator")]
     #[serde(default)]
@@ -53,6 +56,7 @@ impl Default for Parameters {
             echoes: most_echoes(),
             survive_via_api: true,
             probe_addresses: true,
+            keep_connections: false,
             #[cfg(feature = "simulator")]
             rules: Rules::default(),
         }

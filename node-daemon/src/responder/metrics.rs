@@ -117,6 +117,8 @@ pub struct Metrics {
     pub service_proxy: Gauge,
     /// Services for which the service proxy was waited for in vain.
     pub service_proxy_late: Counter,
+    /// Addresses whose older connections are passed on to their former speakers.
+    pub forwarded: Gauge,
     /// Seconds since the API server was last heard of.
     pub view_age: Gauge<f64, AtomicU64>,
 }
@@ -135,6 +137,7 @@ impl Default for Metrics {
             lease_renew_failures: Counter::default(),
             service_proxy: Gauge::default(),
             service_proxy_late: Counter::default(),
+            forwarded: Gauge::default(),
             view_age: Gauge::default(),
         }
     }
@@ -198,6 +201,11 @@ impl Metrics {
             "Services with externalTrafficPolicy Local whose endpoint here the service proxy did not \
              confirm in time",
             metrics.service_proxy_late.clone(),
+        );
+        registry.register(
+            "mooring_l2_forwarded_addresses",
+            "Addresses whose older connections this node passes on to their former speakers",
+            metrics.forwarded.clone(),
         );
         registry.register(
             "mooring_l2_api_view_age_seconds",

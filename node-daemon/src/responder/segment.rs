@@ -23,10 +23,10 @@ use super::rights::{InterfaceAddress, Right, SegmentRights};
 use super::shared::Shared;
 use super::system::SegmentSockets;
 use super::upgrade_state::SegmentState;
-use super::{DesiredSegment, Member, Report};
+use super::{DesiredSegment, Member, News, Report};
 use crate::protocol::{
-    AnnounceMode, Answer, ApiAnswer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine,
-    Message, Moment, NodeId, Parameters, Path,
+    AnnounceMode, Answer, Body, Cause, Heartbeat, Incarnation, Key, Local, Machine, Message,
+    Moment, NodeId, Parameters, Path,
 };
 use crate::wire::codec::{self, Decoded, Refusal, SegmentId};
 use crate::wire::frames::Claim;
@@ -154,6 +154,8 @@ impl Segment {
         segment
             .machine
             .set_probe_addresses(desired.probes_addresses);
+        let keeps = !desired.keep_connections.is_zero();
+        segment.machine.set_keep_connections(keeps);
         segment.machine.set_view(desired.view.clone(), now);
         segment.update_local(shared, now);
         segment.settle(shared, now);
@@ -186,6 +188,8 @@ impl Segment {
         }
         self.machine.set_survive_via_api(desired.survive_via_api);
         self.machine.set_probe_addresses(desired.probes_addresses);
+        let keeps = !desired.keep_connections.is_zero();
+        self.machine.set_keep_connections(keeps);
         self.has_ended &= desired.ending;
         self.update_local(shared, now);
         self.settle(shared, now);
@@ -214,15 +218,21 @@ impl Segment {
         }
     }
 
-    /// Takes in the answer of the API server.
-    pub(super) fn api_answered(
-        &mut self,
-        answer: ApiAnswer,
-        asked: Moment,
-        shared: &Shared,
-        now: Moment,
-    ) {
-        self.machine.api_answered(answer, asked, now);
+    /// Takes in the answer of the API server, and what is known of connections.
+    pub(super) fn take_news(&mut self, news: News, shared: &Shared, now: Moment) {
+        let key_of = |address: &IpAddr| self.responder.key_of(*address);
+        match news {
+            News::Answer(answer, asked) => self.machine.api_answered(answer, asked, now),
+            News::Prepared(addresses, is_done) => {
+                let keys: Vec<Key> = addresses.iter().filter_map(key_of).collect();
+                self.machine.connections_prepared(&keys, is_done, now);
+            }
+            News::Counts(to, counts) => {
+                let of = |(address, count): &(IpAddr, u32)| Some((key_of(address)?, *count));
+                let counts: Vec<(Key, u32)> = counts.iter().filter_map(of).collect();
+                self.machine.tell_connections(to, &counts, now);
+            }
+        }
         self.settle(shared, now);
     }
 

@@ -28,7 +28,7 @@ use super::segment::{Identity, Segment};
 use super::shared::Shared;
 use super::system::{SegmentSockets, System};
 use super::upgrade_state::{SegmentState, UpgradeState};
-use super::{Answered, DesiredSegments, Report, Setup, Slot};
+use super::{DesiredSegments, Report, Setup, Slot, Told};
 use crate::protocol::random::SplitMix;
 use crate::protocol::{Incarnation, Moment, NodeId, Parameters, Path};
 use crate::wire::codec::{self, SegmentId};
@@ -50,7 +50,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The thread's own.
 pub(super) struct Worker {
     slot: Arc<ArcSwap<Slot>>,
-    answered: channel::Receiver<Answered>,
+    answered: channel::Receiver<Told>,
     woken: UnixStream,
     node: NodeId,
     parameters: Parameters,
@@ -72,7 +72,7 @@ impl Worker {
         setup: Setup,
         system: Box<dyn System>,
         slot: Arc<ArcSwap<Slot>>,
-        answered: channel::Receiver<Answered>,
+        answered: channel::Receiver<Told>,
         woken: UnixStream,
     ) -> Self {
         let states = setup.inherited.map(|inherited| inherited.segments);
@@ -130,8 +130,8 @@ impl Worker {
         if !Arc::ptr_eq(&slot.desired, &self.desired) {
             self.apply_desired(&slot.desired, now);
         }
-        while let Ok(answered) = self.answered.try_recv() {
-            self.take_answer(answered, now);
+        while let Ok(told) = self.answered.try_recv() {
+            self.take_news(told, now);
         }
         for (_, segment) in self.segments.values_mut() {
             segment.retry(&self.shared, now);
@@ -214,15 +214,11 @@ impl Worker {
         }
     }
 
-    fn take_answer(&mut self, answered: Answered, now: Moment) {
-        let Answered {
-            segment,
-            answer,
-            asked,
-        } = answered;
+    fn take_news(&mut self, told: Told, now: Moment) {
+        let Told { segment, news } = told;
         let mut segments = self.segments.values_mut();
         if let Some((_, segment)) = segments.find(|(name, _)| *name == segment) {
-            segment.api_answered(answer, asked, &self.shared, now);
+            segment.take_news(news, &self.shared, now);
         }
     }
 

@@ -168,6 +168,32 @@ pub async fn replace(rules: &[NftRule]) -> Result<(), NftError> {
         .await
 }
 
+/// Does a transaction that is written elsewhere: all of it or nothing. `last` is the sequence number of the
+/// message that the kernel acknowledges.
+///
+/// # Errors
+/// [`NftError`] if the kernel refuses or does not answer.
+pub async fn transact(bytes: Vec<u8>, last: u32) -> Result<(), NftError> {
+    let mut socket = socket::Socket::open()?;
+    socket
+        .transact(|_| messages::Transaction { bytes, last })
+        .await
+}
+
+/// Asks netfilter for a whole list, of whatever subsystem, and hands on each message of the answer.
+///
+/// # Errors
+/// [`NftError`] if the kernel refuses or does not answer.
+pub async fn list(kind: u16, payload: &[u8], take: impl FnMut(&[u8])) -> Result<(), NftError> {
+    let mut socket = socket::Socket::open()?;
+    let question = messages::Question {
+        kind,
+        flags: 0,
+        payload: payload.to_vec(),
+    };
+    socket.list(question, take).await
+}
+
 /// Deletes the table.
 ///
 /// # Errors

@@ -252,6 +252,8 @@ mod kind {
     pub(super) const HAND_OVER: u8 = 5;
     pub(super) const READY: u8 = 6;
     pub(super) const SPOKE_LATE: u8 = 7;
+    pub(super) const CONNECTIONS: u8 = 8;
+    pub(super) const PREPARED: u8 = 9;
 }
 
 /// The answers of an echo.

@@ -5,6 +5,7 @@
 //! | [`mod@bench`] | what all benches share |
 //! | [`bench_brightbox`] | what `make bench-brightbox` measures: load balancers of Brightbox |
 //! | [`bench_cloudscale`] | what `make bench-cloudscale` measures: load balancers of cloudscale.ch |
+//! | [`bench_connections`] | what `make bench-connections` measures: connections that stay with the node that they began at |
 //! | [`bench_failover`] | what `make bench-failover` measures: outages, fault by fault |
 //! | [`bench_linode`] | what `make bench-linode` measures: NodeBalancers |
 //! | [`bench_livez`] | what `make bench-livez` measures: health checks, beside kube-proxy's |
@@ -15,6 +16,7 @@
 pub mod bench;
 pub mod bench_brightbox;
 pub mod bench_cloudscale;
+pub mod bench_connections;
 pub mod bench_failover;
 pub mod bench_linode;
 pub mod bench_livez;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 
 use mooring_common::k8s::ObjectKey;
@@ -120,7 +121,11 @@ impl Engine for Daemon {
                 }
                 decides = true;
             }
-            Input::Local | Input::Kernel(_) | Input::Address(..) | Input::Gateway => {}
+            Input::Local
+            | Input::Kernel(_)
+            | Input::Address(..)
+            | Input::Gateway
+            | Input::Prepared(_) => {}
         }
         if let Some(here) = here {
             if here.local.ending && !self.ending {
@@ -490,6 +495,7 @@ impl Daemon {
                 address_mode: AddressMode::default(),
                 shares_across_namespaces: false,
                 probes_addresses: self.birth.parameters.probe_addresses,
+                keep_connections: Duration::ZERO,
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,
             }),
@@ -515,6 +521,7 @@ impl Daemon {
             provider_id: None,
             taints: Vec::new(),
             addresses: Vec::new(),
+            unschedulable: false,
             pod_cidrs: Vec::new(),
             network_unavailable: None,
             readiness: if here.local.weight.share() < Weight::USUAL.share() {

@@ -112,6 +112,8 @@ pub enum Violation {
     },
     /// A daemon that was told to end did not.
     DidNotEnd { node: usize },
+    /// A frame for a key that is sent to a node is passed on for ever.
+    Circle { key: usize, node: usize },
 }
 
 impl Violation {
@@ -130,6 +132,7 @@ impl Violation {
             Self::NotMadeGood { .. } => "not made good",
             Self::OtherVoters { .. } => "other voters",
             Self::DidNotEnd { .. } => "did not end",
+            Self::Circle { .. } => "circle",
         }
     }
 }
@@ -211,6 +214,13 @@ impl fmt::Display for Violation {
                     f,
                     "did not end: n{} was told to end, and could have",
                     node + 1
+                )
+            }
+            Self::Circle { key, node } => {
+                let (key, node) = (key + 1, node + 1);
+                write!(
+                    f,
+                    "circle: a frame for k{key} that n{node} gets is passed on for ever"
                 )
             }
         }

@@ -199,6 +199,7 @@ fn numbers(name: &str, value: &str) -> Result<Vec<usize>> {
 fn parameters() -> Result<Parameters> {
     let mut parameters = Parameters {
         probe_addresses: variable("PROBING").is_some(),
+        keep_connections: true,
         ..Parameters::default()
     };
     if let Some(name) = variable("RULE_OFF") {

@@ -24,6 +24,8 @@ pub enum Input {
     Address(Key, Mac),
     /// The gateway has answered.
     Gateway,
+    /// The kernel does what a key's move waits for.
+    Prepared(Key),
     /// A frame of ARP has come, at that time.
     Frame(Vec<u8>, Moment),
     /// The API's objects are like this now.

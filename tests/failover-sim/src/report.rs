@@ -129,13 +129,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{} times somebody began to speak, {} of them without telling everybody; {} bursts besides; {} frames left too late; {} daemons ended in order; at most {} messages of a node in a second",
+            "{} times somebody began to speak, {} of them without telling everybody; {} bursts besides; {} frames left too late; {} daemons ended in order; at most {} messages of a node in a second; at most {} hops of a client's frame",
             tally.begins,
             tally.quiet,
             tally.bursts,
             tally.late_frames,
             tally.ended_in_order,
             tally.busiest,
+            tally.hops,
         )?;
         writeln!(
             f,

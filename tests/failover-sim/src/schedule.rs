@@ -228,6 +228,8 @@ impl Schedule {
         if seed.is_multiple_of(FEW) {
             shape.parameters.echoes = 2;
         }
+        // Half of them, if any.
+        shape.parameters.keep_connections &= seed.is_multiple_of(2);
         // A few are long: survivors wait for half a minute, and evening out for a whole one.
         let long = chance.u8(0..25) == 0;
         let healed_at = if long {

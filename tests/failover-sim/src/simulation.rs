@@ -5,6 +5,7 @@
 //! processes that are stopped.
 
 mod assurance;
+mod connections;
 mod drive;
 mod happen;
 mod objects;
@@ -18,6 +19,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use fastrand::Rng;
+use mooring_node::announce::forwarding::state::Forwarding;
 use mooring_node::protocol::{Key, Local, Moment, NodeId, Request, Transition, VoterSet};
 
 use super::api::Api;
@@ -173,6 +175,8 @@ pub struct Simulation<E = Alone> {
     survived: bool,
     /// When the segment was last cut between two, and is whole again.
     joined_at: [[Instant; MOST_NODES]; MOST_NODES],
+    /// What each Node of the cluster passes on.
+    forwarding: Vec<Forwarding>,
 }
 
 /// The largest number of messages that are kept for replays.
@@ -222,7 +226,12 @@ impl<E: Engine> Simulation<E> {
             let id = ids[number % ids.len()];
             Node::new(number, id, clock, shape.is_on_segment(number))
         });
-        let nodes = nodes.collect();
+        let nodes: Vec<Node<E>> = nodes.collect();
+        let macs: Vec<_> = nodes
+            .iter()
+            .take(ids.len())
+            .map(|node| node.contact.mac)
+            .collect();
         let network = Network::new(shape.manners, chance.fork());
         let steps = schedule.all_steps();
         let plays_back = steps
@@ -261,6 +270,7 @@ impl<E: Engine> Simulation<E> {
             permits: Vec::new(),
             survived: false,
             joined_at: [[0; MOST_NODES]; MOST_NODES],
+            forwarding: Self::nothing_passed_on(&macs),
             shape,
         };
         for (number, (at, _)) in steps.iter().enumerate() {

@@ -32,6 +32,8 @@ pub struct Tally {
     pub ended_in_order: u64,
     /// Frames that left too late.
     pub late_frames: u64,
+    /// The most hops that a client's frame took until it came to rest.
+    pub hops: usize,
     /// Faults, by kind.
     pub faults: BTreeMap<FaultKind, u64>,
     /// Transitions of machines, by [`TRANSITIONS`].
@@ -117,6 +119,7 @@ impl Tally {
         self.bursts += other.bursts;
         self.ended_in_order += other.ended_in_order;
         self.late_frames += other.late_frames;
+        self.hops = self.hops.max(other.hops);
         for (mine, theirs) in self.transitions.iter_mut().zip(other.transitions) {
             *mine += theirs;
         }

@@ -34,6 +34,8 @@ mod pages {
     pub(super) const OTHER_REASONS: &str = "docs/how-to/a-node-stays-tainted.md#the-other-reasons";
     pub(super) const NO_EVENT: &str = "docs/how-to/a-node-stays-tainted.md#there-is-no-event";
     pub(super) const NO_ADDRESS: &str = "docs/how-to/l2-networks.md#if-there-is-no-address";
+    pub(super) const CONNECTIONS: &str =
+        "docs/how-to/l2-networks.md#keep-connections-when-an-address-moves";
     pub(super) const NO_ANSWER: &str = "docs/how-to/l2-networks.md#if-there-is-no-answer";
     pub(super) const OTHER_HOST: &str = "docs/how-to/l2-networks.md#another-host-has-the-address";
     pub(super) const VOTERS: &str = "docs/how-to/l2-networks.md#have-enough-voters";

@@ -37,6 +37,7 @@ impl<E: EventSink> SupervisorState<E> {
             None => self.start(desired, inherited.take()),
         }
         self.kernel.set(on_interfaces(&self.running));
+        self.configure_connections();
         for segment in gone {
             self.reporter.closed(&segment);
             self.asked_about.remove(&segment);

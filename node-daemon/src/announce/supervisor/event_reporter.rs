@@ -59,6 +59,8 @@ pub(super) struct EventReporter<E> {
     maintenance_fault: Option<String>,
     /// What this Node's kernel answers for, by segment.
     kernel_answers: BTreeMap<String, KernelAnswers>,
+    /// The kernel cannot pass connections on.
+    connections_not_kept: bool,
 }
 
 /// The members of a segment.
@@ -87,6 +89,7 @@ impl<E: EventSink> EventReporter<E> {
             occupied: BTreeSet::new(),
             maintenance_fault: None,
             kernel_answers: BTreeMap::new(),
+            connections_not_kept: false,
         }
     }
 
@@ -182,6 +185,17 @@ impl<E: EventSink> EventReporter<E> {
         known.begun_anew = Some(now);
     }
 
+    /// The kernel cannot pass connections on to the node that they began at; or it can.
+    pub(super) const fn connections_not_kept(&mut self, so: bool) {
+        self.connections_not_kept = so;
+    }
+
+    /// For so many addresses older connections are passed on.
+    pub(super) fn forwarded(&self, addresses: usize) {
+        let addresses = i64::try_from(addresses).unwrap_or(i64::MAX);
+        self.metrics.forwarded.set(addresses);
+    }
+
     /// Updates the notices of all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
         self.metrics
@@ -207,6 +221,10 @@ impl<E: EventSink> EventReporter<E> {
                 (lost, segment_notices::QUORUM_LOST),
                 (filtered, segment_notices::SEGMENT_FILTERED),
                 (lately, segment_notices::BEGUN_ANEW),
+                (
+                    self.connections_not_kept,
+                    segment_notices::CONNECTIONS_NOT_KEPT,
+                ),
                 (
                     !service_proxy_works,
                     segment_notices::SERVICE_PROXY_UNHEALTHY,

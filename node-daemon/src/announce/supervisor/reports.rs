@@ -1,12 +1,15 @@
 //! What follows from what the segments' thread reports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{SupervisorState, event_reporter};
 use crate::announce::EventSink;
+use crate::announce::forwarding::keeper::{Command, Outcome};
+use crate::announce::forwarding::state::Device;
 use crate::protocol::{NodeId, Transition};
-use crate::responder::{Member, Report};
+use crate::responder::{DesiredSegment, Member, Report};
 
 impl<E: EventSink> SupervisorState<E> {
     pub(super) fn handle(&mut self, segment: &str, report: Report) {
@@ -37,6 +40,8 @@ impl<E: EventSink> SupervisorState<E> {
             }
             Report::Stopped { address, cause } => {
                 self.kernel.look();
+                self.connections
+                    .tell(Command::Stopped(segment.to_owned(), address));
                 self.reporter.stopped(segment, address, cause);
             }
             Report::Conflict { address, mac } => {
@@ -67,6 +72,10 @@ impl<E: EventSink> SupervisorState<E> {
             Report::NodeNetwork(fault) => {
                 self.reporter.node_network(segment, fault.as_deref());
             }
+            Report::Connections(report) => {
+                self.connections
+                    .tell(Command::Report(segment.to_owned(), report));
+            }
             Report::Ended => self.leaving.ended(segment),
         }
     }
@@ -86,7 +95,44 @@ impl<E: EventSink> SupervisorState<E> {
             let (voter_store, names) = (self.context.voter_store.clone(), self.names.clone());
             tokio::spawn(async move { voter_store.remember_leases(&news, &names).await });
         }
+        let others = members.iter().filter_map(|member| {
+            let is_other = member.node != self.context.node;
+            Some((member.node, member.contact.mac.filter(|_| is_other)?))
+        });
+        self.connections
+            .tell(Command::Members(segment.to_owned(), others.collect()));
         self.reporter.members(segment, members, self.context.node);
+    }
+
+    /// Tells the keeper of connections which segments there are.
+    pub(super) fn configure_connections(&mut self) {
+        let of = |(name, desired): (&String, &Arc<DesiredSegment>)| {
+            let device = desired.attachment.as_ref().map(|attachment| Device {
+                name: attachment.name.clone(),
+                mac: attachment.mac,
+            });
+            (name.clone(), (device, desired.keep_connections))
+        };
+        let segments: BTreeMap<_, _> = self.running.iter().map(of).collect();
+        if segments != self.kept {
+            self.connections.tell(Command::Configure(segments.clone()));
+            self.kept = segments;
+        }
+    }
+
+    /// Passes on what the keeper of connections says.
+    pub(super) fn pass_on_connections(&mut self, outcome: Outcome) {
+        match (outcome, &self.responder) {
+            (Outcome::Prepared(segment, addresses, is_done), Some(responder)) => {
+                responder.connections_prepared(&segment, addresses, is_done);
+            }
+            (Outcome::Counts(segment, to, counts), Some(responder)) => {
+                responder.tell_connections(&segment, to, counts);
+            }
+            (Outcome::Prepared(..) | Outcome::Counts(..), None) => {}
+            (Outcome::Forwarded(addresses), _) => self.reporter.forwarded(addresses),
+            (Outcome::Fault(fault), _) => self.reporter.connections_not_kept(fault.is_some()),
+        }
     }
 }
 

@@ -174,6 +174,24 @@ fn network(include_excluded_nodes: bool) -> L2Network {
 }
 
 #[test]
+fn node_shuts_down_if_it_is_cordoned_or_not_ready() {
+    let snapshot = |value: Value| Snapshot {
+        node: Some(Arc::new(NodeView::slim(read(value)))),
+        ..Snapshot::default()
+    };
+    let ready =
+        |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    assert!(!Snapshot::default().shuts_down());
+    assert!(!snapshot(ready("True")).shuts_down());
+    assert!(
+        !snapshot(ready("Unknown")).shuts_down(),
+        "its kubelet is silent, which says nothing"
+    );
+    assert!(snapshot(ready("False")).shuts_down());
+    assert!(snapshot(json!({"spec": {"unschedulable": true}})).shuts_down());
+}
+
+#[test]
 fn node_drains_for_five_reasons() {
     let snapshot = |value: Value| Snapshot {
         node: Some(Arc::new(NodeView::slim(read(value)))),

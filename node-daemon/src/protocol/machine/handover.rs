@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Machine;
 use super::peers::Released;
 use super::placement;
-use crate::protocol::decision::{AnnounceMode, Cause, Decision, Transition};
+use crate::protocol::decision::{AnnounceMode, Cause, ConnectionEvent, Decision, Transition};
 use crate::protocol::message::{Body, Key, NodeId};
 use crate::protocol::time::Moment;
 use crate::protocol::view::{Group, Wanted};
@@ -19,6 +19,8 @@ const KEYS: usize = 128;
 /// It is repeated that often until it is answered (rule M).
 const REPEAT: Duration = Duration::from_millis(5);
 const REPEATS: u32 = 60;
+/// And that often where two kernels may have to be told before: for a second.
+const REPEATS_KEEPING: u32 = 200;
 /// Whoever did not answer is left out for so long.
 const SHUNNED: Duration = Duration::from_secs(1);
 /// And whoever does not take all: it may soon be able to.
@@ -90,6 +92,13 @@ impl HandOvers {
         self.under_way
             .iter()
             .any(|hand_over| hand_over.keys.contains(&key))
+    }
+
+    /// The keys of a hand-over that is under way.
+    pub(super) fn keys_of(&self, target: NodeId, nonce: u32) -> &[Key] {
+        let mut under_way = self.under_way.iter();
+        let hand_over = under_way.find(|it| it.nonce == nonce && it.target == target);
+        hand_over.map_or(&[], |hand_over| &hand_over.keys)
     }
 
     fn reschedule(&mut self) {
@@ -308,11 +317,17 @@ impl Machine {
             return;
         }
         let mut under_way = std::mem::take(&mut self.handovers.under_way);
+        let keeps = self.parameters.keep_connections;
         under_way.retain_mut(|hand_over| {
             if hand_over.next > now {
                 return true;
             }
-            if hand_over.repeats >= REPEATS {
+            let most = if hand_over.loud && keeps {
+                REPEATS_KEEPING
+            } else {
+                REPEATS
+            };
+            if hand_over.repeats >= most {
                 self.note(Transition::HandOverFailed);
                 self.handovers
                     .shunned
@@ -346,10 +361,21 @@ impl Machine {
                 continue;
             }
             ready.push(*key);
+        }
+        // What is not announced stays with the former speaker by itself.
+        if loud && self.prepares(from, &ready) {
+            return;
+        }
+        for key in &ready {
             if !self.held_keys.keys.contains_key(key) {
                 let expected = Expected { from, loud, until };
                 self.handovers.expected.insert(*key, expected);
             }
+        }
+        let keys = self.keeping.prepared_for(from, &ready);
+        if loud && !keys.is_empty() {
+            let to = from;
+            self.tell_all_and(from, Body::Prepared { nonce, to, keys });
         }
         let body = Body::Ready {
             nonce,
@@ -369,6 +395,10 @@ impl Machine {
         else {
             return;
         };
+        if self.waits_to_hand_on(from, keys) {
+            // The offer is repeated, and answered again.
+            return;
+        }
         let hand_over = self.handovers.under_way.swap_remove(index);
         let mut moved = 0;
         for key in &hand_over.keys {
@@ -378,6 +408,11 @@ impl Machine {
                 .get(key)
                 .is_some_and(|holding| holding.speaking);
             if keys.contains(key) && holds {
+                self.decide(Decision::Connections(ConnectionEvent::HandedOn {
+                    key: *key,
+                    to: from,
+                    is_announced: hand_over.loud,
+                }));
                 self.release(*key, Some(from), hand_over.cause);
                 moved += 1;
             }
@@ -432,6 +467,7 @@ impl Machine {
             } else {
                 AnnounceMode::OnRequest
             };
+            self.keeping.was_taken(*key, from);
             self.gain(*key, cause, Some(from), mode);
             self.claims.was_taken(*key);
         }

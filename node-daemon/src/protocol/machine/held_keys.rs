@@ -157,6 +157,7 @@ impl Machine {
             self.decide(Decision::Stop { key, cause });
         }
         self.quiet.forget(key);
+        self.keeping.forget(key);
         #[cfg(feature = "simulator")]
         self.keep_ghost(key, holding, cause);
     }

@@ -150,7 +150,8 @@ impl Machine {
                 let rivals = self.eligible_others().filter(|(other, _)| *other != node);
                 placement::rank(self.group_of(*key), me, rivals) == 0
             });
-        if may_take || self.quiet.is_former_of_held(node, &self.held_keys.keys) {
+        let passes_on = self.keeping.needs(node);
+        if may_take || passes_on || self.quiet.is_former_of_held(node, &self.held_keys.keys) {
             let now = self.now;
             self.quiet.ask(node, now);
             self.tick_quiet();
@@ -225,6 +226,7 @@ impl Machine {
                 .unannounced
                 .values()
                 .any(|(former, _)| former == node)
+                || self.keeping.needs(*node)
                 || self.quiet.is_former_of_held(*node, &self.held_keys.keys);
             if !concerned && probe.since + KEPT <= now {
                 return false;
@@ -248,6 +250,7 @@ impl Machine {
         self.quiet.due = next;
         for node in dead {
             self.burst_for(node);
+            self.former_is_gone(node);
         }
     }
 

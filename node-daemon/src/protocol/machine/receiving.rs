@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Machine;
 use super::peers::{Peer, Released, Stated};
 use super::speaking_lease::Exactness;
-use crate::protocol::decision::{Path, Transition};
+use crate::protocol::decision::{ConnectionEvent, Decision, Path, Transition};
 use crate::protocol::message::{
     Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
@@ -171,7 +171,20 @@ impl Machine {
                     self.hear_ready(message.from, *nonce, keys);
                 }
             }
+            Body::Prepared { nonce, to, keys } => {
+                if *to == self.me {
+                    self.hear_prepared(message.from, *nonce, keys);
+                }
+            }
             Body::SpokeLate { keys } => self.hear_late_speech(keys),
+            Body::Connections { to, counts } => {
+                if *to == self.me {
+                    self.decide(Decision::Connections(ConnectionEvent::Counted {
+                        from: message.from,
+                        counts: counts.clone(),
+                    }));
+                }
+            }
         }
     }
 

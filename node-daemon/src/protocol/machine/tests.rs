@@ -5,6 +5,7 @@ mod consent;
 mod failover;
 mod file;
 mod grouping;
+mod keeping;
 mod many;
 mod moves;
 mod preferred;
@@ -16,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::*;
-use crate::protocol::decision::{Consent, Destination, Request};
+use crate::protocol::decision::{ConnectionEvent, Consent, Destination, Request};
 use crate::protocol::mac::Mac;
 use crate::protocol::message::{Claim, Contact, Grant, VoterSet};
 use crate::protocol::random::mix;
@@ -39,6 +40,7 @@ enum Event {
     Kernel(NodeId),
     Address(Key, Mac),
     Gateway,
+    Prepared(Key),
     View,
 }
 
@@ -80,6 +82,10 @@ struct World {
     leases_unchanged: BTreeSet<NodeId>,
     /// Nodes whose kernels do not answer.
     dead_kernels: BTreeSet<NodeId>,
+    /// How long it takes to have connections passed on; `None`: it never comes to that.
+    prepares_in: Option<Duration>,
+    /// How long it takes to let through what the next speaker passes on; `None`: it never comes to that.
+    lets_through_in: Option<Duration>,
     /// Nodes that cannot reach the gateway.
     gateway_down: BTreeSet<u64>,
     keys: BTreeMap<Key, Wanted>,
@@ -119,6 +125,8 @@ impl World {
             no_api: BTreeSet::new(),
             leases_unchanged: BTreeSet::new(),
             dead_kernels: BTreeSet::new(),
+            prepares_in: Some(DELAY),
+            lets_through_in: Some(DELAY),
             gateway_down: BTreeSet::new(),
             keys: (0..keys)
                 .map(|key| Key(mix(key)))
@@ -268,6 +276,7 @@ impl World {
                 machine.address_answered(key, mac, now);
             }
             Event::Gateway => machine.gateway_answered(now),
+            Event::Prepared(key) => machine.connections_prepared(&[key], true, now),
         });
     }
 
@@ -350,7 +359,20 @@ impl World {
                 let asked = self.now;
                 self.later(node, API_DELAY, Event::Api(answer, asked));
             }
-            Decision::Burst { .. } | Decision::Conflict { .. } | Decision::Note(_) => {}
+            Decision::Connections(ConnectionEvent::Offered { key, .. }) => {
+                if let Some(delay) = self.prepares_in {
+                    self.later(node, delay, Event::Prepared(*key));
+                }
+            }
+            Decision::Connections(ConnectionEvent::HandingOn { key, .. }) => {
+                if let Some(delay) = self.lets_through_in {
+                    self.later(node, delay, Event::Prepared(*key));
+                }
+            }
+            Decision::Burst { .. }
+            | Decision::Conflict { .. }
+            | Decision::Connections(_)
+            | Decision::Note(_) => {}
         }
     }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::Segment;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
-    AnnounceMode, ApiAnswer, Body, Cause, Decision, Destination, Moment, Path, Transition, Transmit,
+    AnnounceMode, ApiAnswer, Body, Cause, ConnectionEvent, Decision, Destination, Key, Moment,
+    Path, Transition, Transmit,
 };
-use crate::responder::Report;
 use crate::responder::address_responder::{Beginning, Notice};
 use crate::responder::shared::Shared;
+use crate::responder::{ConnectionReport, Report};
 use crate::wire::codec;
 use crate::wire::frames;
 
@@ -66,12 +67,25 @@ impl Segment {
                     shared.metrics.segments.takeover.observe(dark.as_secs_f64());
                 }
                 self.responder.begin(&beginning, now);
+                let is_announced =
+                    cause != Cause::Inherited && beginning.mode == AnnounceMode::Unsolicited;
+                let addresses = self.addresses_of(key).into_iter();
+                let reports = addresses.map(|address| ConnectionReport::Began {
+                    address,
+                    former,
+                    is_announced,
+                });
+                self.report_all(reports.collect(), shared);
                 if cause == Cause::Inherited && self.unfinished.contains(&key) {
                     self.responder.burst(key, now);
                 }
             }
             Decision::Stop { key, cause } => self.responder.stop(key, cause),
-            Decision::Burst { key } => self.responder.burst(key, now),
+            Decision::Burst { key } => {
+                self.responder.burst(key, now);
+                let addresses = self.addresses_of(key).into_iter();
+                self.report_all(addresses.map(ConnectionReport::Announced).collect(), shared);
+            }
             Decision::Ask(request) => {
                 let uid = self.desired.uid.clone();
                 if !self.report(shared, Report::Ask(request, now, uid)) {
@@ -106,6 +120,7 @@ impl Segment {
                     self.report(shared, Report::Occupied { address, mac });
                 }
             }
+            Decision::Connections(event) => self.report_connections(event, shared),
             Decision::ProbeGateway => {
                 let asked = *self.gateway_asked.get_or_insert(now);
                 if now.since(asked) >= GATEWAY_TIMEOUT {
@@ -118,6 +133,57 @@ impl Segment {
                 }
             }
             Decision::Note(transition) => self.note(transition, shared, now),
+        }
+    }
+
+    fn addresses_of(&self, key: Key) -> Vec<IpAddr> {
+        let addresses = self.desired.addresses.get(&key);
+        addresses.map_or_else(Vec::new, |addresses| addresses.keys().copied().collect())
+    }
+
+    /// Reports by addresses what the machine says by keys.
+    fn report_connections(&self, event: ConnectionEvent, shared: &Shared) {
+        let of = |key: Key| self.addresses_of(key).into_iter();
+        let reports: Vec<ConnectionReport> = match event {
+            ConnectionEvent::Offered { key, former } => of(key)
+                .map(|address| ConnectionReport::Offered { address, former })
+                .collect(),
+            ConnectionEvent::HandingOn { key, to } => of(key)
+                .map(|address| ConnectionReport::HandingOn { address, to })
+                .collect(),
+            ConnectionEvent::HandedOn {
+                key,
+                to,
+                is_announced,
+            } => of(key)
+                .map(|address| ConnectionReport::HandedOn {
+                    address,
+                    to,
+                    is_announced,
+                })
+                .collect(),
+            ConnectionEvent::Gone(node) => vec![ConnectionReport::Gone(node)],
+            ConnectionEvent::Counted { from, counts } => {
+                let counts = counts.into_iter();
+                let reports = counts.flat_map(|(key, connections)| {
+                    of(key).map(move |address| ConnectionReport::Counted {
+                        from,
+                        address,
+                        connections,
+                    })
+                });
+                reports.collect()
+            }
+        };
+        self.report_all(reports, shared);
+    }
+
+    fn report_all(&self, reports: Vec<ConnectionReport>, shared: &Shared) {
+        if self.desired.keep_connections.is_zero() {
+            return;
+        }
+        for report in reports {
+            self.report(shared, Report::Connections(report));
         }
     }
 

@@ -10,7 +10,7 @@ use super::Worker;
 use crate::protocol::{ApiAnswer, Epoch, Moment};
 use crate::responder::system::System;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{Answered, DesiredSegments, Setup, Slot};
+use crate::responder::{DesiredSegments, News, Setup, Slot, Told};
 
 impl Worker {
     /// The addresses that a frame may leave for, by segment, each with until when.
@@ -33,7 +33,7 @@ impl Worker {
 pub struct SteppedResponder {
     worker: Worker,
     slot: Arc<ArcSwap<Slot>>,
-    answers: channel::Sender<Answered>,
+    answers: channel::Sender<Told>,
 }
 
 impl SteppedResponder {
@@ -60,8 +60,12 @@ impl SteppedResponder {
 
     /// As [`crate::responder::Responder::answer`].
     pub fn answer(&self, segment: &str, answer: ApiAnswer, asked: Moment) {
+        let told = Told {
+            segment: segment.to_owned(),
+            news: News::Answer(answer, asked),
+        };
         // The receiver is in the worker.
-        let _ = self.answers.send(Answered::new(segment, answer, asked));
+        let _ = self.answers.send(told);
     }
 
     /// Does what there is to do now.

@@ -76,18 +76,30 @@ impl Socket {
 
     /// Asks for rules, and reads those of our table.
     pub(super) async fn dump(&mut self, question: Question) -> Result<Vec<String>, NftError> {
-        self.ask(question, NLM_F_DUMP).await?;
         let mut found = Vec::new();
+        self.list(question, |payload| {
+            found.extend(messages::read_rule(payload));
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// Asks for a list, and hands on each message of the answer.
+    pub(super) async fn list(
+        &mut self,
+        question: Question,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), NftError> {
+        self.ask(question, NLM_F_DUMP).await?;
         self.answers(|part| match part {
             Part::Data(payload) => {
-                found.extend(messages::read_rule(payload));
+                take(payload);
                 Ok(false)
             }
             Part::Done | Part::Acknowledged(_) => Ok(true),
             Part::Refused(errno) => Err(NftError::Refused(errno)),
         })
-        .await?;
-        Ok(found)
+        .await
     }
 
     /// Asks for one thing: whether there is such a one.

@@ -62,7 +62,18 @@ impl<'a> Reader<'a> {
                 to: self.node("to")?,
                 keys: self.keys()?,
             },
+            kind::PREPARED => Body::Prepared {
+                nonce: self.u32("nonce")?,
+                to: self.node("to")?,
+                keys: self.keys()?,
+            },
             kind::SPOKE_LATE => Body::SpokeLate { keys: self.keys()? },
+            kind::CONNECTIONS => Body::Connections {
+                to: self.node("to")?,
+                counts: self.list("counts", Body::MOST_COUNTS, |reader| {
+                    Ok((Key(reader.u64("key")?), reader.u32("count")?))
+                })?,
+            },
             _ => return Err(Malformed::Value("kind")),
         })
     }

@@ -176,8 +176,28 @@ fn body() -> impl Strategy<Value = Body> {
         to,
         keys,
     });
+    let prepared = (any::<u32>(), node(), keys(128)).prop_map(|(nonce, to, keys)| Body::Prepared {
+        nonce,
+        to,
+        keys,
+    });
     let late = keys(128).prop_map(|keys| Body::SpokeLate { keys });
-    prop_oneof![heartbeat(), owned, claim, grant, hand_over, ready, late]
+    let counts = proptest::collection::vec(
+        (any::<u64>().prop_map(Key), any::<u32>()),
+        0..=Body::MOST_COUNTS,
+    );
+    let connections = (node(), counts).prop_map(|(to, counts)| Body::Connections { to, counts });
+    prop_oneof![
+        heartbeat(),
+        owned,
+        claim,
+        grant,
+        hand_over,
+        ready,
+        prepared,
+        late,
+        connections
+    ]
 }
 
 fn message() -> impl Strategy<Value = Message> {

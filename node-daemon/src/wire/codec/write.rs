@@ -42,7 +42,9 @@ impl Writer {
             Body::Grant(_) => kind::GRANT,
             Body::HandOver { .. } => kind::HAND_OVER,
             Body::Ready { .. } => kind::READY,
+            Body::Prepared { .. } => kind::PREPARED,
             Body::SpokeLate { .. } => kind::SPOKE_LATE,
+            Body::Connections { .. } => kind::CONNECTIONS,
         }
     }
 
@@ -63,12 +65,21 @@ impl Writer {
                 self.bool(*loud);
                 self.keys(keys)
             }
-            Body::Ready { nonce, to, keys } => {
+            Body::Ready { nonce, to, keys } | Body::Prepared { nonce, to, keys } => {
                 self.u32(*nonce);
                 self.u64(to.0);
                 self.keys(keys)
             }
             Body::SpokeLate { keys } => self.keys(keys),
+            Body::Connections { to, counts } => {
+                self.u64(to.0);
+                self.count("counts", counts.len(), Body::MOST_COUNTS)?;
+                for (key, count) in counts {
+                    self.u64(key.0);
+                    self.u32(*count);
+                }
+                Ok(())
+            }
         }
     }
 

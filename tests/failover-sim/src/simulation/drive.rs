@@ -161,8 +161,13 @@ impl<E: Engine> Simulation<E> {
         }
         match decision {
             Decision::Begin {
-                key, mode, cause, ..
+                key,
+                mode,
+                cause,
+                former,
+                ..
             } => {
+                self.connections_began(node, (key, former), mode, cause);
                 self.tally.begins += 1;
                 *self.tally.causes.entry(cause).or_default() += 1;
                 let Some(number) = self.number_of(key) else {
@@ -177,13 +182,14 @@ impl<E: Engine> Simulation<E> {
                 }
             }
             Decision::Burst { key } => {
+                self.connections_announced(node, key);
                 self.tally.bursts += 1;
                 if let Some(number) = self.number_of(key) {
                     self.watch.burst(number);
                     self.send_frame(node, process, key);
                 }
             }
-            Decision::Stop { .. } => {}
+            Decision::Stop { key, .. } => self.connections_stopped(node, key),
             Decision::Ask(request) => self.ask(node, process.run, None, request),
             Decision::ProbeKernel { node: other, .. } => self.probe(node, process.run, other),
             Decision::ProbeAddress { key, stations } => {
@@ -191,6 +197,7 @@ impl<E: Engine> Simulation<E> {
             }
             Decision::ProbeSegment { key } => self.ask_stations(node, process.run, key, |_| true),
             Decision::Conflict { .. } => {}
+            Decision::Connections(event) => self.connections_told(node, process.run, &event),
             Decision::ProbeGateway => {
                 if self.shape.gateway && self.network.gateway_answers(node) {
                     let at = self.now + self.chance.u64(200 * MICROSECOND..2 * MILLISECOND);
@@ -522,8 +529,10 @@ fn items(body: &Body) -> usize {
         Body::Owned(owned) => owned.keys.len() + owned.released.len(),
         Body::Claim(claim) => claim.keys.len(),
         Body::Grant(grant) => grant.granted.len() + grant.refused.len(),
-        Body::HandOver { keys, .. } | Body::Ready { keys, .. } | Body::SpokeLate { keys } => {
-            keys.len()
-        }
+        Body::HandOver { keys, .. }
+        | Body::Ready { keys, .. }
+        | Body::Prepared { keys, .. }
+        | Body::SpokeLate { keys } => keys.len(),
+        Body::Connections { counts, .. } => counts.len(),
     }
 }

@@ -15,7 +15,7 @@ use kube::api::Api;
 use mooring_common::names::annotations;
 use serde_json::{Value, json};
 
-use crate::netlab::{Capture, Echo, Host, Mac, Port, Segment, Watchdog};
+use crate::netlab::{Capture, Echo, Host, Mac, Port, ProxyMode, Segment, Watchdog};
 use crate::netlab_cluster::{Kubelet, NETWORK, NetlabCluster, Network};
 use mooring_test_cluster::objects::{PodBuilder, ServiceBuilder, create_namespace};
 use mooring_test_support::process::{Process, Spec};
@@ -45,6 +45,12 @@ pub struct Layout {
     pub second_network: bool,
     /// How many more Services there are, each with an IPv4 and an IPv6 address.
     pub more_services: u8,
+    /// How service proxies program the kernel.
+    pub proxy_mode: ProxyMode,
+    /// How many connections a [`super::Watch`] has.
+    pub connections: usize,
+    /// `spec.keepConnections`
+    pub keep_connections: Option<&'static str>,
     /// Whether to measure release builds of Mooring's programs, where there are such.
     pub release: bool,
 }
@@ -58,6 +64,9 @@ impl Layout {
             off_segment: Vec::new(),
             second_network: false,
             more_services: 0,
+            proxy_mode: ProxyMode::Nftables,
+            connections: 4,
+            keep_connections: None,
             release: false,
         }
     }
@@ -160,7 +169,9 @@ impl FailoverCluster {
         create_namespace(&self.netlab.admin, APP).await?;
         try_join_all(names.iter().map(|name| self.has_address(name))).await?;
         let proxies = names.iter().map(async |name| {
-            let proxy = self.netlab.node(name).kube_proxy(&self.netlab).await?;
+            let node = self.netlab.node(name);
+            let proxy = node.kube_proxy_in(self.layout.proxy_mode, &self.netlab);
+            let proxy = proxy.await?;
             anyhow::Ok(((*name).to_owned(), proxy))
         });
         let proxies: Vec<_> = try_join_all(proxies).await?;
@@ -235,7 +246,11 @@ impl FailoverCluster {
         } else {
             Network::new(NETWORK, &ranges)
         };
-        network.of_nodes_with("segment", "yes")
+        let network = network.of_nodes_with("segment", "yes");
+        match self.layout.keep_connections {
+            Some(time) => network.keep_connections(time),
+            None => network,
+        }
     }
 
     /// 77, or 78 on the second network.
@@ -301,6 +316,11 @@ impl FailoverCluster {
         } else {
             "eth0"
         }
+    }
+
+    /// How many connections a [`super::Watch`] has.
+    pub(super) fn connections(&self) -> usize {
+        self.layout.connections
     }
 
     /// The nodes with a daemon that are on the segment.

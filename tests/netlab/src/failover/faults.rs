@@ -214,17 +214,26 @@ impl FailoverCluster {
     pub async fn suffer_drain(&mut self) -> Result<Seen> {
         let (mut watch, speaker) = self.watch_speaker().await?;
         watch.begin();
-        self.exclude(&speaker).await?;
-        let moved = try_eventually(LIMIT, async || {
-            let now = watch.speaker(Duration::from_millis(100))?;
-            (self.name_of(now) != speaker).then_some(())
-        });
-        if moved.await.is_err() {
-            bail!("{speaker} goes on to speak though its node is excluded");
-        }
+        self.move_away(&watch, &speaker).await?;
         // The whole burst, and connections have had their turn on the new way.
         watch.settle(AFTER * 2, LIMIT).await;
         Ok(watch.end(self))
+    }
+
+    /// Excludes the speaker's node from load balancers, and waits until another one speaks. Gives that one.
+    ///
+    /// # Errors
+    /// If it goes on to speak.
+    pub async fn move_away(&mut self, watch: &Watch, speaker: &str) -> Result<String> {
+        self.exclude(speaker).await?;
+        let moved = try_eventually(LIMIT, async || {
+            let now = self.name_of(watch.speaker(Duration::from_millis(100))?);
+            (now != speaker).then_some(now)
+        });
+        let Ok(now) = moved.await else {
+            bail!("{speaker} goes on to speak though its node is excluded");
+        };
+        Ok(now)
     }
 
     /// The segment, which is not the node network here, passes nothing of the speaker's any more; its

@@ -17,9 +17,6 @@ const RATE_V4: u32 = 1000;
 /// Datagrams a second over IPv6: enough to see an outage, and little for the machine to do.
 const RATE_V6: u32 = 200;
 
-/// How many connections there are.
-const CONNECTIONS: usize = 4;
-
 /// How long all must be well before a fault, and after it.
 const WELL: Duration = Duration::from_millis(400);
 
@@ -52,7 +49,8 @@ impl FailoverCluster {
         let addresses = self.numbered(number);
         let [v4, v6] = addresses;
         let at = |address: IpAddr| SocketAddr::new(address, Self::PORT);
-        let connections = try_eventually(START, async || self.tcp.tcp_flows(at(v4), CONNECTIONS))
+        let count = self.connections();
+        let connections = try_eventually(START, async || self.tcp.tcp_flows(at(v4), count))
             .await
             .map_err(anyhow::Error::msg)?;
         let client = &self.netlab.client;
@@ -140,7 +138,7 @@ impl Watch {
         let mut seen = Seen {
             outage: worst(&|outage| outage.lost).unwrap_or_default(),
             broken,
-            connections: CONNECTIONS,
+            connections: cluster.connections(),
             stall: cluster.watchdog.worst(began, ended),
             span: Some((began, ended)),
             ..Seen::default()

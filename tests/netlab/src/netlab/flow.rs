@@ -95,7 +95,7 @@ impl Host {
 }
 
 fn send_back(mut stream: TcpStream) {
-    let mut buffer = [0; 64];
+    let mut buffer = [0; 16 * 1024];
     let _ = stream.set_nonblocking(false);
     while let Ok(length) = stream.read(&mut buffer) {
         if length == 0 || stream.write_all(&buffer[..length]).is_err() {

@@ -149,6 +149,11 @@ impl Host {
         run("ip", &args)
     }
 
+    /// Does something on a thread in the host's network: sockets that it opens are there.
+    pub fn inside<T: Send>(&self, action: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        namespace::inside(Some(self.name()), action)
+    }
+
     /// Writes a setting of the host's network, for example `net/ipv4/ip_forward`.
     pub fn set(&self, setting: &str, value: &str) -> Result<()> {
         let status = Command::new("ip")

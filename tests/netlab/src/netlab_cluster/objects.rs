@@ -72,6 +72,13 @@ impl Network {
         self
     }
 
+    /// Connections stay with the node that they began at for so long.
+    #[must_use]
+    pub fn keep_connections(mut self, time: &str) -> Self {
+        self.0.spec.keep_connections = Some(time.to_owned());
+        self
+    }
+
     /// On this interface of the nodes.
     #[must_use]
     pub fn parent(mut self, interface: &str) -> Self {

@@ -20,6 +20,9 @@ const SCHEDULES: u64 = 2_000;
 /// Those with questions before the first use of each address. Seed 661 shows that asking takes time.
 const FIRST_USES: u64 = 700;
 
+/// The schedules in which connections stay with the node that they began at: half of so many.
+const KEEPING: u64 = 300;
+
 /// The schedules with preferences for all nodes.
 const PREFERRING: u64 = 60;
 
@@ -159,6 +162,17 @@ fn random_schedules_of_faults_show_nothing_that_must_never_be() {
     ] {
         assert!(tally.transitions_of(needed) > 0, "{needed} never happened");
     }
+}
+
+/// Whoever passes on connections to whom: a client's frame comes to rest, some after more than one hop.
+#[test]
+fn no_frame_is_passed_on_for_ever() {
+    let parameters = Parameters {
+        keep_connections: true,
+        ..fail_over()
+    };
+    let tally = all_is_well(KEEPING, parameters);
+    assert!(tally.hops > 1, "{} hops at most", tally.hops);
 }
 
 /// The same with preferences for all nodes: at no instant two speak, nothing is dark, and in the end the nodes

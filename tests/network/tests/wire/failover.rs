@@ -14,6 +14,7 @@
 mod alone;
 mod api;
 mod backups;
+mod connections;
 mod crowd;
 mod intruders;
 mod local;
@@ -25,6 +26,7 @@ mod reopened;
 mod shared;
 
 use mooring_test_netlab::failover::Layout;
+use mooring_test_netlab::netlab::ProxyMode;
 
 shared::cases! {
     three_nodes_that_fail(Layout::of(3)): [
@@ -54,6 +56,14 @@ shared::cases! {
         operations::case_28_an_excluded_node_hands_over_without_a_loss,
         operations::case_28_a_node_that_the_autoscaler_deletes_hands_over_without_a_loss,
         operations::case_28_a_cordoned_node_keeps_its_addresses,
+        connections::a_drain_resets_connections_where_none_are_kept,
+        connections::drains_break_no_connection,
+        connections::connections_outlive_a_move_and_the_return,
+        connections::connections_outlive_moves_over_all_nodes_and_back,
+        connections::connections_outlive_restarts_of_the_daemons_that_pass_them_on,
+        connections::connections_end_with_the_node_that_they_began_at,
+        connections::a_kernel_that_refuses_lets_addresses_move_as_before,
+        connections::a_cordoned_node_that_shuts_down_loses_no_datagram,
         operations::a_daemon_that_is_told_to_end_hands_over_without_a_loss,
         operations::an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire,
         operations::a_daemon_that_returns_gets_its_voice_back_quietly,
@@ -62,6 +72,10 @@ shared::cases! {
         intruders::case_24_replayed_and_garbled_heartbeats_change_nothing,
         local::case_27_a_local_service_follows_its_endpoint_without_a_loss,
         local::an_address_does_not_move_before_the_next_service_proxy_has_the_endpoint,
+    ];
+    nodes_with_kube_proxy_in_iptables_mode(Layout { proxy_mode: ProxyMode::Iptables, ..Layout::of(3) }): [
+        connections::the_table_goes_with_the_last_connection,
+        connections::with_iptables_connections_outlive_a_move_and_the_return,
     ];
     a_segment_apart_from_the_node_network(Layout { second_network: true, ..Layout::of(3) }): [
         partitions::case_05_a_segment_that_is_dead_to_the_owner_is_left_at_once,

@@ -6,6 +6,7 @@ mod control_plane;
 mod failover;
 mod failover_bench;
 mod failover_rig;
+mod forwarding_table;
 mod kernel_address;
 mod livez;
 mod livez_bench;

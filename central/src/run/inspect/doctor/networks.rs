@@ -133,6 +133,12 @@ fn said_by_nodes(network: &L2Network, subject: &str) -> Vec<Finding> {
             pages::DISTRIBUTIONS,
         ),
         (
+            segment_notices::CONNECTIONS_NOT_KEPT,
+            "the kernel does not pass connections on, so spec.keepConnections has no effect",
+            "the log of mooring-node there says why: it needs nftables with fwd, and NET_ADMIN",
+            pages::CONNECTIONS,
+        ),
+        (
             segment_notices::ADDRESS_REFUSED,
             "a Service claims an address that the daemons do not announce",
             "the Event AddressRefused on the Service says why",

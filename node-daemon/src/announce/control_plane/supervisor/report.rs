@@ -153,7 +153,12 @@ impl Reporter {
             }
             Report::NodeNetwork(None) => tracing::info!("heartbeats go over the node network too"),
             Report::Noted(transition) => tracing::debug!(?transition, "protocol"),
-            Report::Router { .. } | Report::Ask(..) | Report::Members(_) | Report::Ended => {}
+            // Connections are not kept here: `DesiredSegment::keep_connections` is zero.
+            Report::Connections(_)
+            | Report::Router { .. }
+            | Report::Ask(..)
+            | Report::Members(_)
+            | Report::Ended => {}
         }
     }
 }

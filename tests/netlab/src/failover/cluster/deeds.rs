@@ -166,6 +166,22 @@ impl FailoverCluster {
         Ok(())
     }
 
+    /// Ends [`Self::change_node`] and [`Self::exclude`] of one node.
+    ///
+    /// # Errors
+    /// If the API server does not take it.
+    pub async fn include(&mut self, node: &str) -> Result<()> {
+        let (ends, stay) = std::mem::take(&mut self.changed)
+            .into_iter()
+            .partition(|(changed, _)| changed == node);
+        self.changed = stay;
+        let ends: Vec<(String, Value)> = ends;
+        for (node, back) in ends {
+            self.patch_node(&node, back).await?;
+        }
+        Ok(())
+    }
+
     /// Excludes a node from load balancers by its label, until the next [`Self::restore`].
     ///
     /// # Errors

@@ -1,0 +1,376 @@
+//! What the keeper does, step by step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use mooring_common::errors::with_causes;
+use tokio::sync::mpsc;
+
+use super::{COUNT, Command, Outcome, RENEW, clean_up, flows, write_all};
+use crate::announce::forwarding::messages;
+use crate::announce::forwarding::saved::{self, Saved};
+use crate::announce::forwarding::state::Forwarding;
+use crate::announce::forwarding::table::{Flow, Group, KERNEL_LEASE, MOST_FLOWS, Table};
+use crate::protocol::{Moment, NodeId};
+use crate::responder::ConnectionReport;
+use crate::vlan::nft::NftError;
+use crate::wire::clock;
+
+/// What is kept, and what the kernel was told of it.
+pub(super) struct Work {
+    folder: PathBuf,
+    said: mpsc::Sender<Outcome>,
+    segments: BTreeMap<String, Forwarding>,
+    /// What the process before has left, of segments that are not known yet.
+    restored: BTreeMap<String, Forwarding>,
+    restored_until: Moment,
+    /// What is in the file; empty: nothing was ever saved.
+    saved: Vec<u8>,
+    /// What was offered and is not answered, and whether it can be passed on.
+    offered: Vec<(String, IpAddr, bool)>,
+    /// What is about to be handed on, and is not answered.
+    handing_on: Vec<(String, IpAddr)>,
+    /// What the kernel has; `None`: it may be anything.
+    written: Option<Table>,
+    renew_at: Moment,
+    count_at: Moment,
+    /// Whether to find out if the kernel can do it at all.
+    probe_is_due: bool,
+    fault: Option<String>,
+    /// For how many addresses the kernel was last said to pass on.
+    forwarded: usize,
+}
+
+/// What was done about the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    /// The kernel has taken one.
+    Written,
+}
+
+impl Work {
+    pub(super) fn new(folder: PathBuf, said: mpsc::Sender<Outcome>) -> Self {
+        let saved = Saved::read(&folder);
+        let now = clock::now();
+        let mut restored = saved.segments.clone();
+        for segment in restored.values_mut() {
+            segment.restore(now);
+        }
+        Self {
+            folder,
+            said,
+            segments: BTreeMap::new(),
+            restored,
+            restored_until: now + KERNEL_LEASE,
+            saved: if saved.is_empty() {
+                Vec::new()
+            } else {
+                saved.to_text()
+            },
+            written: Some(saved.written),
+            offered: Vec::new(),
+            handing_on: Vec::new(),
+            renew_at: Moment::default(),
+            count_at: Moment::default(),
+            probe_is_due: false,
+            fault: None,
+            forwarded: 0,
+        }
+    }
+
+    /// Whether time alone may change anything.
+    pub(super) fn has_something_to_do(&self) -> bool {
+        let mut segments = self.segments.values();
+        segments.any(|segment| segment.keeps().is_some())
+            || self
+                .written
+                .as_ref()
+                .is_none_or(|written| !written.is_empty())
+    }
+
+    /// Whether it is not known yet what becomes of what the process before has left.
+    fn awaits(&self) -> bool {
+        let mut segments = self.segments.values();
+        !self.restored.is_empty() || segments.any(Forwarding::awaits_members)
+    }
+
+    fn say(&self, outcome: Outcome) {
+        if let Err(error) = self.said.try_send(outcome) {
+            tracing::warn!(%error, "what is known of connections is not told");
+        }
+    }
+
+    pub(super) fn take(&mut self, command: Command, now: Moment) {
+        match command {
+            Command::Configure(segments) => {
+                self.probe_is_due = true;
+                self.segments.retain(|name, _| segments.contains_key(name));
+                for (name, (device, keep_for)) in segments {
+                    let restored = &mut self.restored;
+                    let left = || restored.remove(&name).unwrap_or_default();
+                    let segment = self.segments.entry(name.clone()).or_insert_with(left);
+                    segment.configure(device, keep_for);
+                }
+            }
+            Command::Members(name, members) => {
+                if let Some(segment) = self.segments.get_mut(&name) {
+                    segment.set_members(members);
+                }
+            }
+            Command::Stopped(name, address) => {
+                if let Some(segment) = self.segments.get_mut(&name) {
+                    segment.stopped(address);
+                }
+            }
+            Command::Report(name, report) => self.take_report(name, report, now),
+        }
+    }
+
+    fn take_report(&mut self, name: String, report: ConnectionReport, now: Moment) {
+        let Some(segment) = self.segments.get_mut(&name) else {
+            return;
+        };
+        match report {
+            ConnectionReport::Offered { address, former } => {
+                // Also where nothing is passed on: whoever waits is to go on.
+                let can = segment.prepare(address, former, now);
+                self.offered.push((name, address, can));
+            }
+            ConnectionReport::HandingOn { address, to } => {
+                segment.handing_on(address, to, now);
+                self.handing_on.push((name, address));
+            }
+            ConnectionReport::Began {
+                address,
+                former,
+                is_announced,
+            } => segment.began(address, former, is_announced, now),
+            ConnectionReport::Announced(address) => segment.announced(address),
+            ConnectionReport::HandedOn {
+                address,
+                to,
+                is_announced: true,
+            } => segment.handed_on(address, to, now),
+            ConnectionReport::HandedOn { address, .. } => segment.left_unannounced(address),
+            ConnectionReport::Gone(node) => segment.gone(node),
+            ConnectionReport::Counted {
+                from,
+                address,
+                connections,
+            } => segment.told(from, address, connections, now),
+        }
+    }
+
+    pub(super) async fn step(&mut self, now: Moment) {
+        if self.restored_until <= now {
+            self.restored.clear();
+        }
+        for segment in self.segments.values_mut() {
+            segment.tick(now);
+        }
+        let offered = std::mem::take(&mut self.offered);
+        let handing_on = std::mem::take(&mut self.handing_on);
+        let done = self.bring_about(!offered.is_empty(), now).await;
+        let is_written = done.is_ok();
+        self.note(done);
+        self.tell_forwarded();
+        let mut prepared: BTreeMap<(String, bool), Vec<IpAddr>> = BTreeMap::new();
+        let handing_on = handing_on.into_iter();
+        let handing_on = handing_on.map(|(name, address)| (name, address, true));
+        for (name, address, can) in offered.into_iter().chain(handing_on) {
+            let of = (name, can && is_written);
+            prepared.entry(of).or_default().push(address);
+        }
+        for ((name, is_done), addresses) in prepared {
+            self.say(Outcome::Prepared(name, addresses, is_done));
+        }
+        if now >= self.count_at {
+            self.count_at = now + COUNT;
+            self.count(now).await;
+        }
+        self.save().await;
+    }
+
+    /// Writes the table where it is not as it should be, or is to be renewed.
+    async fn bring_about(&mut self, is_offered: bool, now: Moment) -> Result<Done, NftError> {
+        if self.awaits() && !is_offered {
+            return Ok(Done::Nothing);
+        }
+        let wanted = Forwarding::table(self.segments.values(), now);
+        if wanted.is_empty() {
+            let goes = self
+                .written
+                .as_ref()
+                .is_none_or(|written| !written.is_empty());
+            if goes {
+                if let Err(error) = clean_up().await {
+                    tracing::debug!(error = %with_causes(&error), "the table is left to run out");
+                }
+                self.written = Some(wanted);
+            }
+            return self.probe().await;
+        }
+        let before = self.written.as_ref();
+        let current = before.is_some_and(|before| !wanted.differs_from(before));
+        if current && now < self.renew_at && !is_offered {
+            return Ok(Done::Nothing);
+        }
+        let anew = before.is_none_or(Table::is_empty);
+        // Whatever is written anew has no flows.
+        let own = if is_offered || anew {
+            self.own_flows().await?
+        } else {
+            BTreeSet::new()
+        };
+        let nothing = Table::default();
+        let transactions = messages::replace(before.unwrap_or(&nothing), &wanted, &own, anew);
+        match write_all(transactions).await {
+            Ok(()) => {
+                self.written = Some(wanted);
+                self.renew_at = now + RENEW;
+                Ok(Done::Written)
+            }
+            Err(error) => {
+                // What is there is not what was thought: the next time all is written anew.
+                self.written = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a table for no address, so that a kernel that cannot is known of before anything moves.
+    async fn probe(&mut self) -> Result<Done, NftError> {
+        let keeping = self.segments.values().find_map(Forwarding::keeps);
+        let (Some(device), true) = (keeping, self.probe_is_due) else {
+            return Ok(Done::Nothing);
+        };
+        let group = Group {
+            device: device.name.clone(),
+            own: device.mac,
+            former: device.mac,
+            never_from: [device.mac].into(),
+            learns: false,
+            addresses: BTreeMap::new(),
+        };
+        let table = Table {
+            groups: vec![group],
+            known_for: KERNEL_LEASE,
+        };
+        self.probe_is_due = false;
+        let nothing = Table::default();
+        let transactions = messages::replace(&nothing, &table, &BTreeSet::new(), true);
+        write_all(transactions).await?;
+        clean_up().await?;
+        Ok(Done::Written)
+    }
+
+    /// Saves what the next process has to know, where it has changed.
+    async fn save(&mut self) {
+        if self.awaits() {
+            return;
+        }
+        let nothing = Table::default();
+        let saved = Saved::of(self.written.as_ref().unwrap_or(&nothing), &self.segments);
+        if saved.is_empty() && self.saved.is_empty() {
+            return;
+        }
+        let text = saved.to_text();
+        if text == self.saved {
+            return;
+        }
+        self.saved.clone_from(&text);
+        let folder = self.folder.clone();
+        let written = tokio::task::spawn_blocking(move || saved::write(&folder, &text)).await;
+        if let Ok(Err(error)) = written {
+            let folder = self.folder.display();
+            tracing::warn!(%folder, %error, "what is known of connections cannot be kept: those that \
+                are passed on are reset when the daemon is restarted; is --state-dir a folder that it may \
+                write to?");
+        }
+    }
+
+    /// This node's own connections to what is passed on.
+    async fn own_flows(&self) -> Result<BTreeSet<Flow>, NftError> {
+        let pointed: BTreeSet<IpAddr> = self
+            .segments
+            .values()
+            .flat_map(Forwarding::pointed)
+            .collect();
+        let flows = flows().await?.into_iter();
+        // The rest of the set is for new ones.
+        let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
+        Ok(flows
+            .filter(|flow| pointed.contains(&flow.destination))
+            .take(most)
+            .collect())
+    }
+
+    fn tell_forwarded(&mut self) {
+        let groups = self.written.iter().flat_map(|written| &written.groups);
+        let forwarded = groups.map(|group| group.addresses.len()).sum();
+        if forwarded != self.forwarded {
+            self.forwarded = forwarded;
+            self.say(Outcome::Forwarded(forwarded));
+        }
+    }
+
+    fn note(&mut self, done: Result<Done, NftError>) {
+        let fault = match done {
+            // Where nothing is kept any more, nothing is wrong with it.
+            Ok(Done::Nothing) if self.segments.values().all(|it| it.keeps().is_none()) => None,
+            Ok(Done::Nothing) => return,
+            Ok(Done::Written) => None,
+            Err(error) => Some(with_causes(&error)),
+        };
+        if fault.is_some() {
+            for segment in self.segments.values_mut() {
+                segment.give_up_offers();
+            }
+        }
+        if fault != self.fault {
+            if let Some(fault) = &fault {
+                tracing::warn!(%fault, "connections do not stay with their node");
+            }
+            self.fault.clone_from(&fault);
+            self.say(Outcome::Fault(fault));
+        }
+    }
+
+    async fn count(&mut self, now: Moment) {
+        let mut counts: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        for address in self.segments.values().flat_map(Forwarding::counts_for) {
+            counts.insert(address, 0);
+        }
+        if counts.is_empty() {
+            return;
+        }
+        match flows().await {
+            Ok(flows) => {
+                for flow in flows {
+                    if let Some(count) = counts.get_mut(&flow.destination) {
+                        *count = count.saturating_add(1);
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::debug!(error = %with_causes(&error), "connections cannot be counted");
+                return;
+            }
+        }
+        for (name, segment) in &mut self.segments {
+            for (address, count) in &counts {
+                segment.counted(*address, *count, now);
+            }
+            let mut told: BTreeMap<NodeId, Vec<(IpAddr, u32)>> = BTreeMap::new();
+            for count in segment.counts(now) {
+                let list = told.entry(count.to).or_default();
+                list.push((count.address, count.connections));
+            }
+            for (to, list) in told {
+                let _ = self.said.try_send(Outcome::Counts(name.clone(), to, list));
+            }
+        }
+    }
+}
