@@ -3,6 +3,7 @@
 
 mod api_server;
 mod apply;
+mod control_plane;
 mod decide;
 mod event_reporter;
 mod reports;
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::control_plane::ControlPlaneWatch;
 use self::event_reporter::EventReporter;
 use super::EventSink;
 use super::leaving::{Leaving, SHUTDOWN_GRACE};
@@ -68,6 +70,8 @@ pub struct Supervisor<E> {
     pub state: watch::Sender<Option<Arc<State>>>,
     /// What outlives the process lies here.
     pub folder: PathBuf,
+    /// The control plane's process on this node says how it does here.
+    pub control_plane_folder: PathBuf,
     /// Where a successor waits.
     pub upgrade_socket: UpgradeSocket,
     /// Cancelled once this process is the Node's daemon: there was none before it, or that has ended.
@@ -129,6 +133,7 @@ impl<E: EventSink> Supervisor<E> {
             rights: rights.clone(),
             kernel,
             neighbours,
+            control_plane: ControlPlaneWatch::new(self.control_plane_folder),
             questions: JoinSet::new(),
             names: BTreeMap::new(),
             asked_about: BTreeMap::new(),
@@ -239,6 +244,8 @@ struct SupervisorState<E> {
     kernel: KernelAddresses,
     /// Tells the kernel where routers are.
     neighbours: Neighbours,
+    /// What the control plane's process says.
+    control_plane: ControlPlaneWatch,
     questions: JoinSet<Answered>,
     /// The Nodes that have a part in some segment.
     names: BTreeMap<NodeId, String>,
