@@ -489,6 +489,7 @@ impl Daemon {
                 },
                 address_mode: AddressMode::default(),
                 shares_across_namespaces: false,
+                control_plane: None,
                 probes_addresses: self.birth.parameters.probe_addresses,
                 allowed_namespaces: None,
                 max_addresses_per_namespace: None,

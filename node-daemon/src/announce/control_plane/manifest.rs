@@ -312,6 +312,9 @@ mod tests {
         let pod = pod("registry.example/mooring-node:1.2.3");
         assert!(pod.contains("image: \"registry.example/mooring-node:1.2.3\""));
         assert!(pod.contains("drop: [ALL], add: [NET_ADMIN, NET_RAW, SYS_NICE]"));
-        assert!(pod.contains("hostPath: {path: /run/mooring, "), "for --status-dir");
+        assert!(
+            pod.contains("hostPath: {path: /run/mooring, "),
+            "for --status-dir"
+        );
     }
 }

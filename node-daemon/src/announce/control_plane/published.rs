@@ -213,7 +213,11 @@ mod tests {
         std::fs::write(&path, text.replace("\"version\":1", "\"version\":2")).unwrap();
         assert_eq!(read(folder.path()), Found::Nothing);
         std::fs::write(&path, format!("{text}{}", " ".repeat(80_000))).unwrap();
-        assert_ne!(read(folder.path()), Found::Nothing, "what is beyond is left");
+        assert_ne!(
+            read(folder.path()),
+            Found::Nothing,
+            "what is beyond is left"
+        );
     }
 
     #[tokio::test]
@@ -221,7 +225,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("run");
         std::fs::write(&folder, "").unwrap();
-        assert!(write(&folder, None, &state(1)).is_err(), "that is no folder");
+        assert!(
+            write(&folder, None, &state(1)).is_err(),
+            "that is no folder"
+        );
         std::fs::remove_file(&folder).unwrap();
         let (sender, states) = watch::channel(None);
         let keeping = tokio::spawn(keep(folder.clone(), states));

@@ -154,5 +154,8 @@ fn without_an_entry_nothing_is_asked_for() {
     assert!(!is_asked_for(&none));
     let running = Found::Running(Arc::new(published()));
     assert_eq!(findings(&none, &running), Findings::new());
-    assert!(is_asked_for(&world(&json!({"addresses": ["192.0.2.100"]}), &json!({}))));
+    assert!(is_asked_for(&world(
+        &json!({"addresses": ["192.0.2.100"]}),
+        &json!({})
+    )));
 }

@@ -278,7 +278,13 @@ fn entry_tells_of_control_plane_whatever_the_segment_does() {
         };
         [("lan".to_owned(), finding)].into()
     };
-    let roles = || [Role::Hindered("no such".to_owned()), Role::Keyless, Role::Witness];
+    let roles = || {
+        [
+            Role::Hindered("no such".to_owned()),
+            Role::Keyless,
+            Role::Witness,
+        ]
+    };
     for role in roles() {
         let entry = look_with(
             &world(None),
@@ -298,7 +304,12 @@ fn entry_tells_of_control_plane_whatever_the_segment_does() {
         };
         assert_eq!(again(&same), None);
         let mended = again(&findings(None)).unwrap();
-        assert!(!mended.notices.iter().any(|one| one == "ControlPlaneFileDiffers"));
+        assert!(
+            !mended
+                .notices
+                .iter()
+                .any(|one| one == "ControlPlaneFileDiffers")
+        );
         assert_eq!(again(&Findings::new()).unwrap().control_plane, None);
     }
 }

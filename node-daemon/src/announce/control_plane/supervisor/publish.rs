@@ -26,11 +26,15 @@ impl Work {
         let remembered = &self.with.remembered;
         let announces = self.reporter.announces();
         let mut members = self.members.iter();
-        let speaker = members.find(|member| member.node != self.me && member.alive && member.holds > 0);
+        let speaker =
+            members.find(|member| member.node != self.me && member.alive && member.holds > 0);
         let speaker = speaker.map(|member| name(file, member.node));
         let own = (!announces.is_empty()).then(|| node.clone());
         let file_fault = self.with.file_fault.borrow().clone();
-        let faults: Vec<String> = file_fault.into_iter().chain(self.reporter.faults()).collect();
+        let faults: Vec<String> = file_fault
+            .into_iter()
+            .chain(self.reporter.faults())
+            .collect();
         Published {
             addresses: file.addresses.clone(),
             port: file.port,

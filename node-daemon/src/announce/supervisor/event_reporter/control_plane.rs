@@ -23,7 +23,10 @@ impl<E: EventSink> EventReporter<E> {
                 continue;
             }
             let Some(difference) = &finding.difference else {
-                tracing::info!(segment, "spec.controlPlane and the control plane file are the same");
+                tracing::info!(
+                    segment,
+                    "spec.controlPlane and the control plane file are the same"
+                );
                 continue;
             };
             tracing::warn!(
@@ -31,7 +34,10 @@ impl<E: EventSink> EventReporter<E> {
                 difference,
                 "spec.controlPlane and the control plane file differ; the file counts"
             );
-            if let Some(network) = snapshot.networks.get(&ObjectKey::cluster_wide(segment.as_str())) {
+            if let Some(network) = snapshot
+                .networks
+                .get(&ObjectKey::cluster_wide(segment.as_str()))
+            {
                 let note = note(&self.node_name, segment, difference);
                 let (kind, reason) = (EventKind::Warning, reasons::CONTROL_PLANE_FILE_DIFFERS);
                 self.events
