@@ -27,7 +27,8 @@ pub trait Prices: Send + Sync {
     async fn per_month(&self) -> Result<BTreeMap<String, f64>, CloudError>;
 }
 
-/// Keeps the metric as it is, without end. While the cluster has no blocks, or does not lead, nothing is asked.
+/// Keeps the metric as it is, without end. While the cluster has no blocks, or does not lead, nothing is asked;
+/// while no block has been rated, the metric is absent rather than 0.
 pub async fn follow(prices: Arc<dyn Prices>, metrics: BlockMetrics) {
     let mut held = metrics.held();
     loop {
@@ -36,9 +37,13 @@ pub async fn follow(prices: Arc<dyn Prices>, metrics: BlockMetrics) {
             metrics.set_cost(None);
         } else {
             match prices.per_month().await {
-                Ok(prices) => metrics.set_cost(Some(
-                    blocks.iter().filter_map(|block| prices.get(block)).sum(),
-                )),
+                Ok(prices) => {
+                    let rated: Vec<f64> = blocks
+                        .iter()
+                        .filter_map(|block| prices.get(block).copied())
+                        .collect();
+                    metrics.set_cost((!rated.is_empty()).then(|| rated.iter().sum()));
+                }
                 Err(error) => info!(
                     "What the IP blocks cost is not known: {error}. Nothing else depends on it; it is asked again \
                      in an hour"
@@ -108,22 +113,23 @@ mod tests {
             prices(&[("a", 5.0), ("b", 2.5), ("foreign", 100.0)]),
             prices(&[]),
             prices(&[("a", 6.0)]),
+            prices(&[("foreign", 100.0)]),
         ]))));
         let left = || answers.0.lock().unwrap().len();
         let following = tokio::spawn(follow(answers.clone(), metrics.clone()));
         settle().await;
         advance(2 * BELIEVED).await;
         settle().await;
-        assert_eq!(left(), 3, "without blocks nothing is asked");
+        assert_eq!(left(), 4, "without blocks nothing is asked");
 
         metrics.count([("a", Some(28), "assigned"), ("b", Some(29), "assigned")].into_iter());
         settle().await;
         advance(TOGETHER - Duration::from_secs(1)).await;
         settle().await;
-        assert_eq!(left(), 3, "what is bought together is asked for together");
+        assert_eq!(left(), 4, "what is bought together is asked for together");
         advance(Duration::from_secs(1)).await;
         settle().await;
-        assert_eq!(left(), 2);
+        assert_eq!(left(), 3);
         assert!(text().contains(&format!("{COST} 7.5")), "{}", text());
 
         metrics.count([("b", Some(29), "assigned"), ("a", Some(28), "assigned")].into_iter());
@@ -132,12 +138,12 @@ mod tests {
         settle().await;
         assert_eq!(
             left(),
-            2,
+            3,
             "the same blocks are not asked for within the hour"
         );
         advance(Duration::from_secs(1)).await;
         settle().await;
-        assert_eq!(left(), 1);
+        assert_eq!(left(), 2);
         assert!(
             text().contains(&format!("{COST} 7.5")),
             "what is known stays: {}",
@@ -148,8 +154,15 @@ mod tests {
         settle().await;
         advance(TOGETHER).await;
         settle().await;
-        assert_eq!(left(), 0);
+        assert_eq!(left(), 1);
         assert!(text().contains(&format!("{COST} 6.0")), "{}", text());
+
+        metrics.count([("c", Some(28), "assigned")].into_iter());
+        settle().await;
+        advance(TOGETHER).await;
+        settle().await;
+        assert_eq!(left(), 0);
+        assert!(!text().contains(COST), "no block is rated: {}", text());
 
         metrics.count(std::iter::empty());
         settle().await;
