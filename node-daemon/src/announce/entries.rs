@@ -84,7 +84,7 @@ pub fn changes(
                         ..entry
                     })
                     .filter(|entry| network.entry.as_ref() != Some(entry))
-                    .map(Change::Put)
+                    .map(|entry| Change::Put(Box::new(entry)))
             }
         };
         changes.extend(change.map(|change| (name.clone(), change)));
@@ -108,13 +108,13 @@ pub fn stopped(snapshot: &Snapshot, roles: &Roles<'_>) -> Entries {
     let mut changes = Entries::new();
     for (key, network) in snapshot.networks.iter() {
         let change = match (&network.entry, roles.contains_key(&key.name)) {
-            (Some(entry), true) => Change::Put(SegmentNode {
+            (Some(entry), true) => Change::Put(Box::new(SegmentNode {
                 name: entry.name.clone(),
                 interface: entry.interface.clone(),
                 address: entry.address.clone(),
                 witness: entry.witness,
                 ..not_ready(segment_reasons::STOPPED, "its node daemon has ended")
-            }),
+            })),
             (Some(_), false) => Change::Take,
             (None, _) => continue,
         };

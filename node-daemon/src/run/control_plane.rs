@@ -84,7 +84,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let publish = async {
         published::keep(flags.status_dir, states).await;
         // The supervisor still takes the address off.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         () = supervisor.run(stop) => Ok(()),

@@ -81,7 +81,7 @@ fn look_with(
         control_plane,
     );
     match changes.remove("lan") {
-        Some(Change::Put(entry)) => Some(entry),
+        Some(Change::Put(entry)) => Some(*entry),
         None => None,
         Some(Change::Take) => panic!("it is on the segment"),
     }
