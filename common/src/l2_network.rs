@@ -22,6 +22,7 @@ use kube::{CustomResource, KubeSchema, Resource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::control_plane::{ControlPlaneEndpoint, ControlPlaneEntry, ControlPlaneNode};
 pub use self::interfaces::{InterfaceEntry, InterfacePattern, SegmentInterface};
 pub use self::preferred_nodes::{Preference, PreferredNodes};
 use crate::address_range::AddressRange;
@@ -139,6 +140,10 @@ pub struct L2NetworkSpec {
     /// others that have this key. Absent: only Services of one namespace share.
     #[serde(default, skip_serializing_if = "is_false")]
     pub share_across_namespaces: bool,
+    /// The address of the control plane, which no Service is given. Its nodes announce it by a file that lies on each of
+    /// them: this entry neither announces nor changes it, and its nodes say in the status whether the two are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<ControlPlaneEntry>,
 }
 
 /// A part of a segment's addresses, with rules of its own.
@@ -337,7 +342,7 @@ pub struct SegmentNode {
     pub witness: bool,
     /// What else is to be known of it, each in one word: `HeartbeatsUnsigned`, `SegmentFiltered`,
     /// `QuorumLost`, `BegunAnew`, `ServiceProxyUnhealthy`, `AddressRefused`, `AddressConflict`, `KernelAnswers`,
-    /// `ConnectionsNotKept`.
+    /// `ConnectionsNotKept`, `ControlPlaneFileDiffers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 12), inner(length(min = 1, max = 64)))]
     pub notices: Vec<String>,
@@ -346,6 +351,10 @@ pub struct SegmentNode {
     #[schemars(length(max = 1000))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<SpokenFor>,
+    /// How it does with the address of the control plane, where the L2Network has `controlPlane`. Absent: it has no
+    /// part in that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<ControlPlaneNode>,
 }
 
 /// An address that a Node speaks for.
@@ -418,6 +427,8 @@ pub struct Segment {
     pub max_addresses_per_namespace: Option<u32>,
     /// Whether Services of different namespaces may share an address.
     pub shares_across_namespaces: bool,
+    /// The address of the control plane, which no Service can have.
+    pub control_plane: Option<ControlPlaneEndpoint>,
 }
 
 /// A part of a segment's addresses.
@@ -449,6 +460,8 @@ pub enum Reserved {
     FirstOfSubnet,
     /// It is the broadcast address of an IPv4 subnet.
     Broadcast,
+    /// It is that of the control plane.
+    ControlPlane,
 }
 
 impl fmt::Display for Reserved {
@@ -457,14 +470,17 @@ impl fmt::Display for Reserved {
             Self::Router => "the router",
             Self::FirstOfSubnet => "the first address of a subnet",
             Self::Broadcast => "the broadcast address",
+            Self::ControlPlane => "the address of the control plane",
         })
     }
 }
 
 impl Segment {
-    /// The addresses of its subnets that no Service can have, and why.
+    /// The addresses that no Service can have, and why.
     pub fn reserved(&self) -> impl Iterator<Item = (IpAddr, Reserved)> + '_ {
-        self.subnets.iter().flat_map(|(subnet, gateway)| {
+        let control_plane = self.control_plane.iter().flat_map(|entry| &entry.addresses);
+        let control_plane = control_plane.map(|address| (*address, Reserved::ControlPlane));
+        let of_subnets = self.subnets.iter().flat_map(|(subnet, gateway)| {
             let first = (subnet.network(), Reserved::FirstOfSubnet);
             let edges = match subnet {
                 IpNet::V4(v4) if v4.prefix_len() < 31 => {
@@ -476,7 +492,8 @@ impl Segment {
             };
             let router = gateway.map(|gateway| (gateway, Reserved::Router));
             edges.into_iter().chain([router]).flatten()
-        })
+        });
+        of_subnets.chain(control_plane)
     }
 
     /// Whether the Node with these labels is on the segment.
@@ -518,6 +535,7 @@ impl TryFrom<&L2Network> for Segment {
         let (ranges, pools) = pools::read(spec, &subnets, &mut faults);
         let interfaces = interfaces::read(spec, &mut faults);
         let preferred = preferred_nodes::read(spec, &mut faults);
+        let control_plane = control_plane::read(spec, &mut faults);
         let mut selector = |field: &str, selector: Option<&LabelSelector>| {
             pools::read_selector(field, selector, &mut faults)
         };
@@ -546,6 +564,7 @@ impl TryFrom<&L2Network> for Segment {
                 allowed_namespaces,
                 max_addresses_per_namespace: spec.max_addresses_per_namespace,
                 shares_across_namespaces: spec.share_across_namespaces,
+                control_plane,
             })
         } else {
             Err(InvalidL2Network { name, faults })
@@ -601,6 +620,7 @@ fn read_subnets(subnets: &[Subnet], faults: &mut Vec<String>) -> Vec<(IpNet, Opt
     read
 }
 
+mod control_plane;
 mod interfaces;
 mod pools;
 mod preferred_nodes;

@@ -371,6 +371,9 @@ pub mod reasons {
     /// L2Network, Warning: the kernel of a node answers for addresses that another node may announce; the
     /// note says which, why, and what to do. By the node's daemon.
     pub const KERNEL_ANSWERS: &str = "KernelAnswers";
+    /// L2Network, Warning: `spec.controlPlane` and the control plane file of a node differ; the note says how, and what
+    /// to do. By the node's daemon.
+    pub const CONTROL_PLANE_FILE_DIFFERS: &str = "ControlPlaneFileDiffers";
     /// Node, Warning: its daemon found no admission policy that keeps it to this Node, and writes
     /// nothing; the note says what to do.
     pub const FENCE_MISSING: &str = "FenceMissing";
@@ -540,6 +543,25 @@ pub mod segment_notices {
     pub const ADDRESS_REFUSED: &str = "AddressRefused";
     /// Its kernel answers for addresses there, whichever node speaks for them: an Event tells why.
     pub const KERNEL_ANSWERS: &str = "KernelAnswers";
+    /// Its control plane file has another address or port than `spec.controlPlane`: an Event tells which.
+    pub const CONTROL_PLANE_FILE_DIFFERS: &str = "ControlPlaneFileDiffers";
+}
+
+/// How a Node does with the address of the control plane: `status.nodes[].controlPlane.state` of an L2Network.
+/// Written by the node daemons.
+pub mod control_plane_states {
+    /// It has the address.
+    pub const ANNOUNCING: &str = "Announcing";
+    /// Its API server is ready, and another node has the address.
+    pub const STANDBY: &str = "Standby";
+    /// Its API server is not ready.
+    pub const NOT_READY: &str = "NotReady";
+    /// It only votes.
+    pub const WITNESS: &str = "Witness";
+    /// Its control plane file does not name it.
+    pub const NOT_MEMBER: &str = "NotMember";
+    /// Nothing announces the address there.
+    pub const NOT_RUNNING: &str = "NotRunning";
 }
 
 /// The types of an L2Network's conditions. Written by central.

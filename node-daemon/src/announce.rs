@@ -37,6 +37,7 @@
 //! right had still to run.
 
 pub mod control_plane;
+pub mod control_plane_entry;
 pub mod entries;
 pub mod forwarding;
 pub mod kernel_answers;
@@ -44,6 +45,7 @@ pub mod leaving;
 pub mod permitted;
 pub mod plan;
 pub mod segments;
+pub mod spoken;
 pub mod state_file;
 pub mod supervisor;
 pub mod upgrade;
@@ -221,6 +223,7 @@ pub async fn run<E: EventSink>(announcer: Announcer<E>) {
         entries,
         state,
         folder: folder.clone(),
+        control_plane_folder: settings.state_dir,
         upgrade_socket: UpgradeSocket::default(),
         in_charge,
         heartbeat_port: settings.heartbeat_port,

@@ -79,6 +79,22 @@ pub(super) fn interface_can_be_read() -> Rule {
     )
 }
 
+/// On an address of the control plane: other hosts can reach it.
+pub(super) fn address_of_one_host() -> Rule {
+    rule(
+        "isIP(self) && ip(self).isGlobalUnicast()",
+        r#"self + ": no address of one host; write one such as 192.0.2.100""#,
+    )
+}
+
+/// On the list of these: one of each family at most.
+pub(super) fn one_of_each_family() -> Rule {
+    rule(
+        "self.size() < 2 || !self.all(a, isIP(a)) || ip(self[0]).family() != ip(self[1]).family()",
+        r#"self[1] + ": a second address of its family; list at most one of each""#,
+    )
+}
+
 /// On a range: it is a CIDR block or a pair of IPv4 addresses.
 fn range_can_be_read() -> Rule {
     rule(

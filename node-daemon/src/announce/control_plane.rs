@@ -3,11 +3,12 @@
 //! ```text
 //!   file ────────────┐            ┌──► responder, one thread: the protocol, ARP, neighbour discovery
 //!   memory: voters ──┼► supervisor┤
-//!   readyz ► fitness ┘  (desired) └──► the address on lo, while there is a right to it
+//!   readyz ► fitness ┘  (desired) ├──► the address on lo, while there is a right to it
+//!                                 └──► published: how it does, for the daemon of the DaemonSet
 //! ```
 //!
 //! It is a process of its own, a static Pod: there may be no API server yet. It shares the protocol and the
-//! responder with the daemon of the DaemonSet, and nothing at run time.
+//! responder with the daemon of the DaemonSet. At run time that reads how this process does, and tells it nothing.
 //!
 //! # Guarantees
 //! * At most one node speaks for the address: by [`crate::protocol`], with the voters of
@@ -22,6 +23,7 @@ pub mod flags;
 pub mod manifest;
 pub mod memory;
 mod metrics;
+pub mod published;
 pub mod readyz;
 pub mod supervisor;
 

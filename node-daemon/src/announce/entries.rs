@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use mooring_common::l2_network::{SegmentNode, SpokenFor};
 use mooring_common::names::{segment_notices, segment_reasons};
 
+use super::control_plane_entry::Findings;
 use super::segments::{Role, Roles};
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::status_writer::{Change, Entries};
@@ -43,7 +44,8 @@ impl SegmentStatus {
 }
 
 /// The entries that are not as they should be. `roles` are the segments that this Node has a part
-/// in; `desired` what is to be there; `status` how it does.
+/// in; `desired` what is to be there; `status` how it does; `control_plane` what is found about the control
+/// plane's address.
 ///
 /// While a segment is being opened its entry stays as it is: one write for each start is enough.
 #[must_use]
@@ -53,6 +55,7 @@ pub fn changes(
     roles: &Roles<'_>,
     desired: &DesiredSegments,
     status: &BTreeMap<String, SegmentStatus>,
+    control_plane: &Findings,
 ) -> Entries {
     let nothing = SegmentStatus::default();
     let mut changes = Entries::new();
@@ -64,11 +67,15 @@ pub fn changes(
                 let status = status.get(name).unwrap_or(&nothing);
                 let address = desired.get(name).and_then(|desired| desired.node_address);
                 let draining = snapshot.drains_on_named(name);
+                let control_plane = control_plane.get(name);
+                let differs = control_plane.is_some_and(|found| found.difference.is_some());
+                let differs = differs.then_some(segment_notices::CONTROL_PLANE_FILE_DIFFERS);
                 entry(role, status, draining.then(|| why_draining(snapshot)))
                     .map(|entry| SegmentNode {
                         name: own_node.to_owned(),
                         address: address.map(|address| address.to_string()),
-                        notices: notices(role, status),
+                        notices: notices(role, status, differs),
+                        control_plane: control_plane.map(|found| found.node.clone()),
                         // Where it is gone: it is not to be replaced by any other after a start.
                         interface: entry.interface.or_else(|| {
                             let last = network.entry.as_ref()?.interface.clone();
@@ -77,7 +84,7 @@ pub fn changes(
                         ..entry
                     })
                     .filter(|entry| network.entry.as_ref() != Some(entry))
-                    .map(Change::Put)
+                    .map(|entry| Change::Put(Box::new(entry)))
             }
         };
         changes.extend(change.map(|change| (name.clone(), change)));
@@ -85,12 +92,14 @@ pub fn changes(
     changes
 }
 
-fn notices(role: &Role<'_>, status: &SegmentStatus) -> Vec<String> {
-    match role {
+fn notices(role: &Role<'_>, status: &SegmentStatus, more: Option<&'static str>) -> Vec<String> {
+    let of_segment = match role {
         // It is on no segment, and so has nothing else to say of one.
-        Role::Keyless => vec![segment_notices::HEARTBEATS_UNSIGNED.to_owned()],
-        _ => status.notices.iter().map(ToString::to_string).collect(),
-    }
+        Role::Keyless => &[segment_notices::HEARTBEATS_UNSIGNED],
+        _ => status.notices.as_slice(),
+    };
+    let all = of_segment.iter().copied().chain(more);
+    all.map(str::to_owned).collect()
 }
 
 /// What is said of a Node whose daemon has ended, where something else was said.
@@ -99,13 +108,13 @@ pub fn stopped(snapshot: &Snapshot, roles: &Roles<'_>) -> Entries {
     let mut changes = Entries::new();
     for (key, network) in snapshot.networks.iter() {
         let change = match (&network.entry, roles.contains_key(&key.name)) {
-            (Some(entry), true) => Change::Put(SegmentNode {
+            (Some(entry), true) => Change::Put(Box::new(SegmentNode {
                 name: entry.name.clone(),
                 interface: entry.interface.clone(),
                 address: entry.address.clone(),
                 witness: entry.witness,
                 ..not_ready(segment_reasons::STOPPED, "its node daemon has ended")
-            }),
+            })),
             (Some(_), false) => Change::Take,
             (None, _) => continue,
         };

@@ -3,6 +3,7 @@
 
 mod api_server;
 mod apply;
+mod control_plane;
 mod decide;
 mod event_reporter;
 mod reports;
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::control_plane::ControlPlaneWatch;
 use self::event_reporter::EventReporter;
 use super::EventSink;
 use super::leaving::{Leaving, SHUTDOWN_GRACE};
@@ -70,6 +72,8 @@ pub struct Supervisor<E> {
     pub state: watch::Sender<Option<Arc<State>>>,
     /// What outlives the process lies here.
     pub folder: PathBuf,
+    /// The control plane's process on this node says how it does here.
+    pub control_plane_folder: PathBuf,
     /// Where a successor waits.
     pub upgrade_socket: UpgradeSocket,
     /// Cancelled once this process is the Node's daemon: there was none before it, or that has ended.
@@ -134,6 +138,7 @@ impl<E: EventSink> Supervisor<E> {
             neighbours,
             connections,
             kept: BTreeMap::new(),
+            control_plane: ControlPlaneWatch::new(self.control_plane_folder),
             questions: JoinSet::new(),
             names: BTreeMap::new(),
             asked_about: BTreeMap::new(),
@@ -250,6 +255,8 @@ struct SupervisorState<E> {
     connections: Keeper,
     /// The segments that it was told of last.
     kept: BTreeMap<String, (Option<Device>, Duration)>,
+    /// What the control plane's process says.
+    control_plane: ControlPlaneWatch,
     questions: JoinSet<Answered>,
     /// The Nodes that have a part in some segment.
     names: BTreeMap<NodeId, String>,

@@ -49,7 +49,7 @@ pub type Entries = BTreeMap<String, Change>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is to be this.
-    Put(SegmentNode),
+    Put(Box<SegmentNode>),
     /// It is to go.
     Take,
 }

@@ -19,7 +19,7 @@ use crate::announce::control_plane::fitness::{Readiness, Urgency};
 use crate::announce::control_plane::flags::{Flags, TABLE};
 use crate::announce::control_plane::memory::Memory;
 use crate::announce::control_plane::supervisor::Supervisor;
-use crate::announce::control_plane::{Metrics, file, readyz};
+use crate::announce::control_plane::{Metrics, file, published, readyz};
 use crate::responder;
 use crate::wire::keys::{self, KeyRing};
 use crate::wire::links;
@@ -57,12 +57,15 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     let (urgency_sender, urgency) = watch::channel(Urgency::default());
     let probe = follow_readyz(&read, role, readiness_sender, urgency)?;
     let (file_sender, file) = watch::channel(Arc::new(read));
+    let (fault_sender, file_fault) = watch::channel(None);
+    let (state_sender, states) = watch::channel(None);
     let (links_sender, links) = watch::channel(Arc::default());
     let mut registry = Registry::default();
     register_program(&mut registry, "mooring-node");
     let supervisor = Supervisor {
         node_name: flags.node_name,
         file,
+        file_fault,
         memory,
         remembered,
         links,
@@ -70,6 +73,7 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         urgency: urgency_sender,
         secrets: Arc::clone(&secrets),
         proc_sys_net: flags.proc_sys_net,
+        published: state_sender,
         metrics: Metrics::register(&mut registry),
         responder_metrics: responder::metrics::Metrics::register(&mut registry),
     };
@@ -77,10 +81,16 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     if let Some(address) = flags.metrics {
         start_metrics(&mut tasks, address, Arc::new(registry))?;
     }
+    let publish = async {
+        published::keep(flags.status_dir, states).await;
+        // The supervisor still takes the address off.
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         () = supervisor.run(stop) => Ok(()),
         () = links::follow(links_sender) => Ok(()),
-        () = file::follow(flags.file, file_sender) => Ok(()),
+        () = file::follow(flags.file, file_sender, fault_sender) => Ok(()),
+        () = publish => Ok(()),
         () = keys::follow(key_file, secrets) => Ok(()),
         () = probe => Ok(()),
         ended = failure_of(&mut tasks) => ended,

@@ -494,6 +494,7 @@ impl Daemon {
                 },
                 address_mode: AddressMode::default(),
                 shares_across_namespaces: false,
+                control_plane: None,
                 probes_addresses: self.birth.parameters.probe_addresses,
                 keep_connections: Duration::ZERO,
                 allowed_namespaces: None,

@@ -177,11 +177,7 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
                     let name = format!("the older L2Network {}", segment.name);
                     accepted.push((name, &segment.ranges));
                     decisions.pools.extend(Pool::of(segment));
-                    (
-                        true,
-                        reasons::READY,
-                        "addresses are allocated from its ranges".to_owned(),
-                    )
+                    (true, reasons::READY, allocated(segment))
                 }
             },
         };
@@ -207,6 +203,23 @@ pub(super) fn plan(observed: &[Observed], declared: Option<&Pool>) -> Decisions 
     decisions
 }
 
+/// What is said of a network that is allocated from.
+fn allocated(segment: &Segment) -> String {
+    let kept: Vec<String> = segment
+        .control_plane_in_pools()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let mut message = "addresses are allocated from its ranges".to_owned();
+    if !kept.is_empty() {
+        message.push_str(&format!(
+            ", but for {}, of the control plane (spec.controlPlane): no Service is given it; write ranges without it",
+            kept.join(" and ")
+        ));
+    }
+    message
+}
+
 fn conflict(segment: &Segment, accepted: &[Accepted<'_>]) -> Option<String> {
     let theirs = accepted
         .iter()
@@ -223,7 +236,7 @@ fn conflict(segment: &Segment, accepted: &[Accepted<'_>]) -> Option<String> {
 mod tests {
     use super::*;
     use mooring_common::k8s::Slim;
-    use mooring_common::l2_network::L2Network;
+    use mooring_common::l2_network::{ControlPlaneEndpoint, L2Network, Reserved};
 
     fn observed(name: &str, created: i64, ranges: &[&str]) -> Observed {
         let object: L2Network = serde_json::from_value(serde_json::json!({
@@ -266,6 +279,31 @@ mod tests {
             "{}",
             verdict.message
         );
+    }
+
+    #[test]
+    fn control_plane_address_in_own_range_is_told_and_reserved() {
+        let message = |address: &str| {
+            let mut one = observed("one", 1, &["192.0.2.0/28"]);
+            let network = Arc::make_mut(&mut one.network);
+            let segment = network.segment.as_mut().unwrap();
+            segment.control_plane = Some(ControlPlaneEndpoint {
+                addresses: vec![address.parse().unwrap()],
+                port: 6443,
+            });
+            let decisions = plan(&[one], None);
+            let reserved = decisions.reserved.get(&address.parse().unwrap());
+            let why = reserved.map(|(_, why)| *why);
+            assert_eq!(why, Some(Reserved::ControlPlane));
+            let verdict = &decisions.plan.steps()[0].verdict;
+            assert!(verdict.ready, "the others are given");
+            verdict.message.clone()
+        };
+        let told = message("192.0.2.5");
+        for words in ["192.0.2.5", "spec.controlPlane", "write ranges without it"] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+        assert!(!message("192.0.2.100").contains("192.0.2.100"));
     }
 
     #[test]

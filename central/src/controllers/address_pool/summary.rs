@@ -2,6 +2,7 @@
 //! know of the whole. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 
 use mooring_common::l2_network::{L2NetworkStatus, SegmentNode, SpokenFor};
@@ -161,27 +162,46 @@ pub(super) fn sum_up(status: &L2NetworkStatus) -> Summary {
     }
 }
 
+/// Whose an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    ControlPlane,
+    Service,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ControlPlane => " (control plane)",
+            Self::Service => "",
+        })
+    }
+}
+
 /// Of several that say they speak for an address, the last that began counts: a Node that died could
-/// not take its word back.
+/// not take its word back. The control plane's address comes first.
 fn speakers(members: &[&SegmentNode]) -> Option<String> {
-    let mut by_address: BTreeMap<IpAddr, (&str, &SpokenFor)> = BTreeMap::new();
+    let mut by_address: BTreeMap<(Whose, IpAddr), (&str, &SpokenFor)> = BTreeMap::new();
     for member in members {
-        for told in &member.addresses {
+        let own = member.control_plane.iter().flat_map(|own| &own.addresses);
+        let own = own.map(|told| (Whose::ControlPlane, told));
+        let of_services = member.addresses.iter().map(|told| (Whose::Service, told));
+        for (whose, told) in own.chain(of_services) {
             let Ok(address) = told.address.parse() else {
                 continue;
             };
-            let known = by_address.get(&address);
+            let known = by_address.get(&(whose, address));
             if known.is_none_or(|(_, known)| known.since < told.since) {
-                by_address.insert(address, (&member.name, told));
+                by_address.insert((whose, address), (&member.name, told));
             }
         }
     }
     let mut told: Vec<String> = by_address
         .iter()
         .take(MOST_TOLD)
-        .map(|(address, (node, told))| {
+        .map(|((whose, address), (node, told))| {
             let since = told.since.0.strftime("%Y-%m-%dT%H:%M:%SZ");
-            format!("{address} {node} since {since} ({})", told.reason)
+            format!("{address}{whose} {node} since {since} ({})", told.reason)
         })
         .collect();
     let others = by_address.len().saturating_sub(MOST_TOLD);
@@ -334,6 +354,26 @@ mod tests {
                 "192.0.2.10 n2 since 2026-11-25T01:54:26Z (TakenOver)"
             );
         }
+    }
+
+    /// After a crash the dead node still says that it has the address.
+    #[test]
+    fn speaker_of_control_plane_comes_first() {
+        let node = |name: &str, since: &str| {
+            json!({"name": name, "ready": true, "reason": "Ready",
+            "addresses": [{"address": "192.0.2.10", "since": since, "reason": "TakenOver"}],
+            "controlPlane": {"state": "Announcing", "addresses": [
+                {"address": "192.0.2.100", "since": since, "reason": "TakenOver"}]}})
+        };
+        let nodes = json!([
+            node("cp1", "2026-11-22T04:00:00Z"),
+            node("cp2", "2026-11-22T05:00:00Z"),
+        ]);
+        assert_eq!(
+            sum_up(&status(nodes, 3)).speakers.unwrap(),
+            "192.0.2.100 (control plane) cp2 since 2026-11-22T05:00:00Z (TakenOver), \
+             192.0.2.10 cp2 since 2026-11-22T05:00:00Z (TakenOver)"
+        );
     }
 
     #[test]

@@ -44,6 +44,8 @@ mod pages {
     pub(super) const SIGNED: &str = "docs/how-to/l2-networks.md#sign-the-heartbeats";
     pub(super) const STUCK: &str = "docs/how-to/load-balancers.md#a-load-balancer-is-stuck";
     pub(super) const BESIDE: &str = "docs/how-to/l2-networks.md#beside-another-implementation";
+    pub(super) const CONTROL_PLANE: &str =
+        "docs/how-to/control-plane.md#reserve-the-address-in-an-l2network";
     pub(super) const DISTRIBUTIONS: &str = "docs/how-to/distributions.md";
     pub(super) const FENCE: &str = "docs/explanation/fence.md";
     pub(super) const INSTALL: &str = "docs/how-to/install.md";

@@ -57,15 +57,18 @@ pub fn read(path: &Path) -> Result<ControlPlaneFile, FileError> {
 }
 
 /// Keeps `file` as it is on disk, for as long as the future is polled. What cannot be used is logged once,
-/// and the last one stays.
-pub async fn follow(path: PathBuf, file: watch::Sender<Arc<ControlPlaneFile>>) {
-    let mut fault: Option<String> = None;
+/// and the last one stays: `fault` says why.
+pub async fn follow(
+    path: PathBuf,
+    file: watch::Sender<Arc<ControlPlaneFile>>,
+    fault: watch::Sender<Option<String>>,
+) {
     loop {
         tokio::time::sleep(POLL).await;
         let read = read(&path).and_then(|now| unfixed(&path, &file.borrow(), now));
         match read {
             Ok(now) => {
-                fault = None;
+                fault.send_if_modified(|known| known.take().is_some());
                 file.send_if_modified(|known| {
                     let changed = **known != now;
                     if changed {
@@ -80,10 +83,14 @@ pub async fn follow(path: PathBuf, file: watch::Sender<Arc<ControlPlaneFile>>) {
             }
             Err(error) => {
                 let text = error.to_string();
-                if fault.as_ref() != Some(&text) {
-                    tracing::warn!("{text}; going on with the last one");
-                }
-                fault = Some(text);
+                fault.send_if_modified(|known| {
+                    let is_new = known.as_ref() != Some(&text);
+                    if is_new {
+                        tracing::warn!("{text}; going on with the last one");
+                        *known = Some(text);
+                    }
+                    is_new
+                });
             }
         }
     }

@@ -44,6 +44,7 @@ const FLAGS: &[Flag] = &[
     Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", "The name of this node, as the file has it among members.") },
     flag(NODE, "file", Text, "/etc/mooring/control-plane.yaml", "The control plane file."),
     flag(NODE, "state-dir", Text, "/var/lib/mooring/control-plane", "The directory with what this node remembers of who votes. It must survive a reboot."),
+    flag(NODE, "status-dir", Text, "/run/mooring", "The directory where this node's state is written, for the daemon of the DaemonSet: its --state-dir."),
     flag(NODE, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, to set arp_ignore of the interface."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10272", "Where /metrics is served, by HTTP."),
     flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
@@ -60,6 +61,8 @@ pub struct Flags {
     pub file: PathBuf,
     /// `--state-dir`.
     pub state_dir: PathBuf,
+    /// `--status-dir`.
+    pub status_dir: PathBuf,
     /// `--host-proc-sys-net`.
     pub proc_sys_net: PathBuf,
     /// `--metrics-bind-address`; `None` with `--metrics=false`.
@@ -92,6 +95,7 @@ impl Flags {
             node_name,
             file: reader.text("file").unwrap_or_default().into(),
             state_dir: reader.text("state-dir").unwrap_or_default().into(),
+            status_dir: reader.text("status-dir").unwrap_or_default().into(),
             proc_sys_net: reader.text("host-proc-sys-net").unwrap_or_default().into(),
             metrics: metrics.filter(|_| reader.bool("metrics")),
             verbosity: reader.parsed("v", "write a whole number from 0 to 255"),

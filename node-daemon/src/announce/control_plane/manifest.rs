@@ -253,10 +253,13 @@ spec:
       volumeMounts:
         - {name: etc, mountPath: /etc/mooring, readOnly: true}
         - {name: state, mountPath: /var/lib/mooring}
+        - {name: status, mountPath: /run/mooring}
         - {name: proc-sys-net, mountPath: /host/proc/sys/net}
   volumes:
     - {name: etc, hostPath: {path: /etc/mooring, type: DirectoryOrCreate}}
     - {name: state, hostPath: {path: /var/lib/mooring, type: DirectoryOrCreate}}
+    # How this node does, for Mooring's DaemonSet.
+    - {name: status, hostPath: {path: /run/mooring, type: DirectoryOrCreate}}
     - {name: proc-sys-net, hostPath: {path: /proc/sys/net, type: Directory}}
 ";
 
@@ -309,5 +312,9 @@ mod tests {
         let pod = pod("registry.example/mooring-node:1.2.3");
         assert!(pod.contains("image: \"registry.example/mooring-node:1.2.3\""));
         assert!(pod.contains("drop: [ALL], add: [NET_ADMIN, NET_RAW, SYS_NICE]"));
+        assert!(
+            pod.contains("hostPath: {path: /run/mooring, "),
+            "for --status-dir"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Keeps the control plane's address where an API server is ready: remembers who votes, tells the responder what
 //! is to be done, and reports what happens.
 
+mod publish;
 mod report;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -21,6 +22,7 @@ use super::Metrics;
 use super::desired::{Here, desired, heard, is_other_ready, voters};
 use super::fitness::{Readiness, Urgency};
 use super::memory::Memory;
+use super::published::Published;
 use crate::announce::leaving::SHUTDOWN_GRACE;
 use crate::announce::upgrade::{Predecessor, Successor, UpgradeSocket};
 use crate::protocol::members::{Observed, Remembered, Rule, step};
@@ -52,6 +54,8 @@ pub struct Supervisor {
     pub node_name: String,
     /// The control plane file.
     pub file: watch::Receiver<Arc<ControlPlaneFile>>,
+    /// Why what is on disk cannot be used, where it is another than `file`.
+    pub file_fault: watch::Receiver<Option<String>>,
     /// Where it is remembered who votes.
     pub memory: Memory,
     /// What is.
@@ -66,6 +70,8 @@ pub struct Supervisor {
     pub secrets: Arc<ArcSwap<KeyRing>>,
     /// Where the host's /proc/sys/net is.
     pub proc_sys_net: PathBuf,
+    /// Where how this node does is published.
+    pub published: watch::Sender<Option<Arc<Published>>>,
     /// Where to count.
     pub metrics: Metrics,
     /// Where to count what the responder does.
@@ -177,6 +183,7 @@ impl Work {
             self.count();
             self.reporter
                 .look(&file, &self.with.remembered, self.is_ready(), &self.members);
+            self.publish(&file);
             if ends_at.is_some_and(|end| Instant::now() >= end || self.has_ended) {
                 break None;
             }
@@ -195,6 +202,7 @@ impl Work {
                 _ = self.with.links.changed() => {}
                 _ = self.with.readiness.changed() => {}
                 _ = self.with.file.changed() => {}
+                _ = self.with.file_fault.changed() => {}
                 Some((_, report)) = reports.recv() => {
                     self.handle(report);
                     while let Ok((_, report)) = reports.try_recv() {

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use mooring_common::k8s::{ObjectKey, Slim};
+use mooring_common::l2_network::ControlPlaneNode;
 use mooring_common::node_view::NodeView;
 use serde_json::json;
 
 use super::*;
+use crate::announce::control_plane_entry::Finding;
 use crate::cluster::snapshot::L2NetworkView;
 use crate::responder::DesiredSegment;
 
@@ -57,6 +59,15 @@ fn look(
 }
 
 fn look_at(snapshot: &Snapshot, role: Role<'_>, status: SegmentStatus) -> Option<SegmentNode> {
+    look_with(snapshot, role, status, &Findings::new())
+}
+
+fn look_with(
+    snapshot: &Snapshot,
+    role: Role<'_>,
+    status: SegmentStatus,
+    control_plane: &Findings,
+) -> Option<SegmentNode> {
     let desired = DesiredSegment {
         node_address: Some("10.0.0.1".parse().unwrap()),
         ..DesiredSegment::default()
@@ -67,9 +78,10 @@ fn look_at(snapshot: &Snapshot, role: Role<'_>, status: SegmentStatus) -> Option
         &[("lan".to_owned(), role)].into(),
         &[("lan".to_owned(), Arc::new(desired))].into(),
         &[("lan".to_owned(), status)].into(),
+        control_plane,
     );
     match changes.remove("lan") {
-        Some(Change::Put(entry)) => Some(entry),
+        Some(Change::Put(entry)) => Some(*entry),
         None => None,
         Some(Change::Take) => panic!("it is on the segment"),
     }
@@ -160,6 +172,7 @@ fn removes_entry_with_segment() {
             &BTreeMap::new(),
             &BTreeMap::new(),
             &BTreeMap::new(),
+            &Findings::new(),
         )
     };
     assert_eq!(of(&world(None)), Entries::new());
@@ -248,5 +261,55 @@ fn not_ready_without_majority() {
         assert!(!entry.ready, "{entry:?}");
         assert_eq!(entry.reason, "QuorumLost");
         assert!(entry.message.contains("voters"), "{entry:?}");
+    }
+}
+
+#[test]
+fn entry_tells_of_control_plane_whatever_the_segment_does() {
+    let node = ControlPlaneNode {
+        state: "Standby".to_owned(),
+        revision: Some(3),
+        ..ControlPlaneNode::default()
+    };
+    let findings = |difference: Option<&str>| -> Findings {
+        let finding = Finding {
+            node: node.clone(),
+            difference: difference.map(ToOwned::to_owned),
+        };
+        [("lan".to_owned(), finding)].into()
+    };
+    let roles = || {
+        [
+            Role::Hindered("no such".to_owned()),
+            Role::Keyless,
+            Role::Witness,
+        ]
+    };
+    for role in roles() {
+        let entry = look_with(
+            &world(None),
+            role.clone(),
+            SegmentStatus::default(),
+            &findings(Some("they differ")),
+        );
+        let entry = entry.unwrap();
+        assert_eq!(entry.control_plane.as_ref(), Some(&node), "{role:?}");
+        let last = entry.notices.last().map(String::as_str);
+        assert_eq!(last, Some("ControlPlaneFileDiffers"), "{role:?}");
+        // What is there is not written again, and what has changed is.
+        let same = findings(Some("they differ"));
+        let known = world(Some(entry));
+        let again = |findings: &Findings| {
+            look_with(&known, role.clone(), SegmentStatus::default(), findings)
+        };
+        assert_eq!(again(&same), None);
+        let mended = again(&findings(None)).unwrap();
+        assert!(
+            !mended
+                .notices
+                .iter()
+                .any(|one| one == "ControlPlaneFileDiffers")
+        );
+        assert_eq!(again(&Findings::new()).unwrap().control_plane, None);
     }
 }

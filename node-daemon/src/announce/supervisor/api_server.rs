@@ -14,13 +14,14 @@ use crate::protocol::{ApiAnswer, Moment, Request};
 impl<E: EventSink> SupervisorState<E> {
     /// The Lease, and the entries in L2Networks.
     pub(super) fn write_to_api_server(&mut self, ending: bool) {
-        let snapshot = self.context.snapshot.load();
+        let snapshot = self.context.snapshot.load_full();
         let links = self.links.borrow().clone();
         let (witness_of, _) = self.witness_candidates.look(&snapshot, Instant::now());
         let roles = self
             .context
             .roles(&snapshot, &links, &witness_of, &self.last_interfaces);
         self.update_lease(&snapshot, &roles);
+        self.look_at_control_plane(&snapshot, Instant::now());
         self.reporter.look(
             self.context.secrets.load().is_empty(),
             snapshot.service_proxy.may_work(),
@@ -35,6 +36,7 @@ impl<E: EventSink> SupervisorState<E> {
             &roles,
             &self.running,
             self.reporter.status(),
+            self.reporter.found_about_control_plane(),
         );
         send_if_new(&self.context.entries, wanted);
     }

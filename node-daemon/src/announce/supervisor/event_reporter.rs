@@ -4,24 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mooring_common::k8s::EventKind;
-use mooring_common::l2_network::SpokenFor;
 use mooring_common::maintenance::Maintenance;
-use mooring_common::names::{reasons, segment_notices, speaking_reasons};
+use mooring_common::names::{reasons, segment_notices};
 
 use crate::announce::EventSink;
+use crate::announce::control_plane_entry::Findings;
 use crate::announce::entries::SegmentStatus;
 use crate::announce::kernel_answers::KernelAnswers;
 use crate::announce::permitted::RefusedAddresses;
 use crate::announce::plan::Assignment;
+use crate::announce::spoken::{reason, spoken_for};
 use crate::cluster::snapshot::Snapshot;
 use crate::protocol::mac::Mac;
 use crate::protocol::{Cause, NodeId};
 use crate::responder::Member;
 use crate::responder::metrics::{AddressLabels, CauseLabels, Metrics};
 
+mod control_plane;
 mod events;
 
 /// How long a majority must be lost before that is reported: a daemon that starts has not heard it yet.
@@ -61,6 +61,8 @@ pub(super) struct EventReporter<E> {
     kernel_answers: BTreeMap<String, KernelAnswers>,
     /// The kernel cannot pass connections on.
     connections_not_kept: bool,
+    /// What is found about the address of the control plane.
+    control_plane: Findings,
 }
 
 /// The members of a segment.
@@ -90,6 +92,7 @@ impl<E: EventSink> EventReporter<E> {
             maintenance_fault: None,
             kernel_answers: BTreeMap::new(),
             connections_not_kept: false,
+            control_plane: Findings::new(),
         }
     }
 
@@ -264,13 +267,7 @@ impl<E: EventSink> EventReporter<E> {
             reason,
         };
         self.metrics.takeovers.get_or_create(&labels).inc();
-        let now = Timestamp::now();
-        let spoken_for = SpokenFor {
-            address: address.to_string(),
-            // As exact as the API server keeps it: what it says is compared with this.
-            since: MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)),
-            reason: reason.to_owned(),
-        };
+        let spoken_for = spoken_for(address, change.cause);
         self.of(segment).speaks_for.insert(address, spoken_for);
         let spoken = self.spoken.entry(segment.to_owned()).or_default();
         spoken.insert(address);
@@ -321,17 +318,3 @@ const BEGINNINGS: [Cause; 5] = [
     Cause::GivenBack,
     Cause::Inherited,
 ];
-
-const fn reason(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Unclaimed => speaking_reasons::UNCLAIMED,
-        Cause::TakenOver => speaking_reasons::TAKEN_OVER,
-        Cause::HandedOver => speaking_reasons::HANDED_OVER,
-        Cause::GivenBack => speaking_reasons::GIVEN_BACK,
-        Cause::Inherited => speaking_reasons::INHERITED,
-        Cause::Lapsed => "Lapsed",
-        Cause::SegmentLost => "SegmentLost",
-        Cause::Withdrawn => "Withdrawn",
-        Cause::Ended => "Ended",
-    }
-}

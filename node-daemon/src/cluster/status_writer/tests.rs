@@ -79,7 +79,7 @@ fn saying(ready: bool, message: &str) -> Entries {
         message: message.into(),
         ..SegmentNode::default()
     };
-    [("lan".to_owned(), Change::Put(entry))].into()
+    [("lan".to_owned(), Change::Put(Box::new(entry)))].into()
 }
 
 async fn pass(seconds: u64) {
@@ -159,9 +159,9 @@ async fn own_link_failure_skips_backoff() {
     };
     let down = SegmentNode {
         reason: segment_reasons::INTERFACE_DOWN.into(),
-        ..entry
+        ..*entry
     };
-    wanted.send_replace([("lan".to_owned(), Change::Put(down))].into());
+    wanted.send_replace([("lan".to_owned(), Change::Put(Box::new(down)))].into());
     pass(9).await;
     wanted.send_replace(put(true));
     server.written();

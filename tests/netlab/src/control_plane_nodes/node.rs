@@ -81,6 +81,7 @@ impl ControlPlaneNode {
                     node.folder.join("control-plane.yaml").display()
                 ),
                 format!("--state-dir={}", node.folder.join("state").display()),
+                format!("--status-dir={}", node.folder.join("run").display()),
                 "--v=4".to_owned(),
             ],
         )?;

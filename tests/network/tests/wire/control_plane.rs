@@ -2,6 +2,7 @@
 //! `mooring-node control-plane` and something that answers `/readyz` on each. There is no API server to ask.
 
 mod api_servers;
+mod entry;
 
 use std::time::Duration;
 

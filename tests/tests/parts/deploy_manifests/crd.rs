@@ -280,3 +280,44 @@ async fn the_largest_segment_permitted_is_not_too_costly() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn address_of_the_control_plane_is_one_of_each_family() {
+    let with = |entry: Value| {
+        let mut spec = with_ranges(&["192.0.2.16/28"]);
+        spec["controlPlane"] = entry;
+        spec
+    };
+    for addresses in [
+        json!(["192.0.2.100"]),
+        json!(["2001:db8::100", "192.0.2.100"]),
+    ] {
+        create(&with(json!({"addresses": addresses, "port": 8443})))
+            .await
+            .unwrap();
+    }
+    for address in [
+        "here",
+        "192.0.2.100/32",
+        "127.0.0.1",
+        "224.0.0.1",
+        "fe80::1",
+    ] {
+        let words = format!("{address}: no address of one host; write one such as 192.0.2.100");
+        let entry = json!({"addresses": [address]});
+        assert_refused(&with(entry), &["spec.controlPlane.addresses[0]", &words]).await;
+    }
+    for second in ["192.0.2.100", "192.0.2.101"] {
+        let words = format!("{second}: a second address of its family; list at most one of each");
+        let entry = json!({"addresses": ["192.0.2.100", second]});
+        assert_refused(&with(entry), &["spec.controlPlane.addresses", &words]).await;
+    }
+    for entry in [
+        json!({}),
+        json!({"addresses": []}),
+        json!({"addresses": ["192.0.2.100"], "port": 0}),
+        json!({"addresses": ["192.0.2.100"], "port": 65536}),
+    ] {
+        assert_refused(&with(entry), &["spec.controlPlane."]).await;
+    }
+}

@@ -139,6 +139,12 @@ fn said_by_nodes(network: &L2Network, subject: &str) -> Vec<Finding> {
             pages::CONNECTIONS,
         ),
         (
+            segment_notices::CONTROL_PLANE_FILE_DIFFERS,
+            "the control plane file has another address or port than spec.controlPlane",
+            "the file counts: correct spec.controlPlane, or the file; the Event ControlPlaneFileDiffers says more",
+            pages::CONTROL_PLANE,
+        ),
+        (
             segment_notices::ADDRESS_REFUSED,
             "a Service claims an address that the daemons do not announce",
             "the Event AddressRefused on the Service says why",

@@ -1,11 +1,13 @@
 //! What the log says: each thing once, when it changes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mooring_common::control_plane::ControlPlaneFile;
+use mooring_common::l2_network::SpokenFor;
 
 use crate::announce::control_plane::desired::{is_other_ready, names, voters};
+use crate::announce::spoken::spoken_for;
 use crate::protocol::members::{FileState, Remembered, Rule, compare};
 use crate::protocol::{NodeId, VoterSet};
 use crate::responder::metrics::{AddressLabels, Metrics};
@@ -20,7 +22,7 @@ pub(super) struct Reporter {
     /// Whether it was said that no API server is ready.
     none_ready: bool,
     /// The addresses that this node has.
-    speaks: BTreeSet<IpAddr>,
+    speaks: BTreeMap<IpAddr, SpokenFor>,
     fault: Option<String>,
     disk_fault: Option<String>,
 }
@@ -32,7 +34,7 @@ impl Reporter {
             metrics,
             file: None,
             none_ready: false,
-            speaks: BTreeSet::new(),
+            speaks: BTreeMap::new(),
             fault: None,
             disk_fault: None,
         }
@@ -65,6 +67,22 @@ impl Reporter {
     /// Whether this node has an address of the control plane.
     pub(super) fn has_address(&self) -> bool {
         !self.speaks.is_empty()
+    }
+
+    /// The addresses that this node has, since when and why.
+    pub(super) fn announces(&self) -> Vec<SpokenFor> {
+        self.speaks.values().cloned().collect()
+    }
+
+    /// What is wrong here, as far as the segment, the disk and who votes are concerned.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let disk = self.disk_fault.as_ref();
+        let disk = disk.map(|error| format!("cannot write to --state-dir: {error}"));
+        let voters = self.file.as_ref().map(|(state, _)| *state);
+        let voters = voters.filter(|state| *state != FileState::Served);
+        let voters = voters.map(|state| words(state).to_owned());
+        let fault = self.fault.clone();
+        fault.into_iter().chain(disk).chain(voters).collect()
     }
 
     /// What announced the addresses is gone.
@@ -114,7 +132,7 @@ impl Reporter {
                 former,
                 dark_for,
             } => {
-                self.speaks.insert(address);
+                self.speaks.insert(address, spoken_for(address, cause));
                 let labels = AddressLabels::new(&file.segment(), address);
                 self.metrics.owner.get_or_create(&labels).set(1);
                 let former = former.map(|node| name(file, node));
@@ -172,58 +190,67 @@ fn conflict(address: IpAddr, mac: &str) {
 
 fn report_file(state: FileState, file: &ControlPlaneFile, remembered: &Remembered) {
     let (revision, served) = (file.revision, remembered.served.generation);
+    let words = words(state);
     match state {
         FileState::Served => {
-            tracing::info!(revision, "the voters are those of the control plane file");
+            tracing::info!(revision, "{words}");
             for warning in file.warnings() {
                 tracing::warn!(revision, "{warning}");
             }
         }
-        FileState::AwaitsOthers => tracing::info!(
-            revision,
+        FileState::AwaitsOthers | FileState::AwaitsAcceptance => {
+            tracing::info!(revision, served, "{words}");
+        }
+        FileState::Outdated
+        | FileState::Contradicts
+        | FileState::AcceptedOther
+        | FileState::TooManyChanges
+        | FileState::SkipsRevisions => tracing::warn!(revision, served, "{words}"),
+    }
+}
+
+/// How the file compares with what is served, and what to do.
+const fn words(state: FileState) -> &'static str {
+    match state {
+        FileState::Served => "the voters are those of the control plane file",
+        FileState::AwaitsOthers => {
             "waiting for the other members of the control plane; where there are none yet, begin with revision 1"
-        ),
-        FileState::AwaitsAcceptance => tracing::info!(
-            revision,
-            served,
+        }
+        FileState::AwaitsAcceptance => {
             "waiting until most voters have this revision of the control plane file, and enough of the new ones run"
-        ),
-        FileState::Outdated => tracing::warn!(
-            revision,
-            served,
+        }
+        FileState::Outdated => {
             "the control plane file is older than what the others have; copy theirs"
-        ),
-        FileState::Contradicts => tracing::warn!(
-            revision,
+        }
+        FileState::Contradicts => {
             "the control plane file has other members than this revision has on the other nodes; copy theirs, or raise \
              revision by one on all nodes"
-        ),
-        FileState::AcceptedOther => tracing::warn!(
-            revision,
+        }
+        FileState::AcceptedOther => {
             "the control plane file had other members under the same revision before; write those again, or let most \
              nodes agree on what this file says now"
-        ),
-        FileState::TooManyChanges => tracing::warn!(
-            revision,
-            served,
+        }
+        FileState::TooManyChanges => {
             "the control plane file differs by more than one name from what is served; change one name with each \
              revision"
-        ),
-        FileState::SkipsRevisions => tracing::warn!(
-            revision,
-            served,
+        }
+        FileState::SkipsRevisions => {
             "the control plane file skips revisions; raise revision by one with each change"
-        ),
+        }
     }
 }
 
 fn named(file: &ControlPlaneFile, set: &VoterSet) -> String {
-    let names: Vec<String> = set.voters.iter().map(|node| name(file, *node)).collect();
-    names.join(" ")
+    voter_names(file, set).join(" ")
+}
+
+/// The names of all voters of a set.
+pub(super) fn voter_names(file: &ControlPlaneFile, set: &VoterSet) -> Vec<String> {
+    set.voters.iter().map(|node| name(file, *node)).collect()
 }
 
 /// A node's name; its number if this file does not name it.
-fn name(file: &ControlPlaneFile, node: NodeId) -> String {
+pub(super) fn name(file: &ControlPlaneFile, node: NodeId) -> String {
     let name = names(file).remove(&node);
     name.unwrap_or_else(|| format!("{:016x}", node.0))
 }

@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use mooring_common::k8s::{EventKind, ObjectKey};
 use mooring_common::names::reasons;
 
-use super::{Change, EventReporter, reason};
+use super::{Change, EventReporter};
 use crate::announce::EventSink;
 use crate::announce::kernel_answers::{self, KernelAnswers};
 use crate::announce::permitted::RefusedAddresses;
 use crate::announce::plan::Assignment;
+use crate::announce::spoken::reason;
 use crate::cluster::snapshot::Snapshot;
 use crate::protocol::Cause;
 use crate::protocol::mac::Mac;
