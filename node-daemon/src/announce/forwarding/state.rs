@@ -13,7 +13,7 @@
 //!
 //! A speaker takes the one that it is about to hand over to for its successor a moment before. That one has
 //! said that it is prepared: until it has spoken itself, it passes on nothing that comes from a member, so it is
-//! on no circle. If it does not take the address, the speaker goes on, and forgets it after [`PREPARED`], or
+//! on no circle. If it does not take the address, the speaker goes on, and forgets it after 5 s, or
 //! when it hands over to somebody else; and the other forgets what it has prepared.
 //!
 //! # Chains
