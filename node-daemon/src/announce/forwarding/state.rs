@@ -28,13 +28,18 @@
 //! that answers meanwhile passes on, if it has been a speaker before: that is still of its own last time. If it announces
 //! the address in the end, or hands it on, a new time begins of which it knows no former speaker, and it passes on nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod counts;
+mod wanted;
+
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{Group, KERNEL_LEASE, Table};
+pub use self::counts::Count;
+use self::counts::Served;
+use super::table::KERNEL_LEASE;
 use crate::protocol::mac::Mac;
 use crate::protocol::{Moment, NodeId};
 
@@ -45,8 +50,6 @@ const PREPARED: Duration = Duration::from_secs(5);
 const LEARNS: Duration = Duration::from_secs(30);
 /// A former speaker that says nothing of its connections for so long has none.
 const UNTOLD: Duration = Duration::from_secs(30);
-/// It may say that it has none once its own count is not a moment's chance.
-const NONE_FOR: Duration = Duration::from_secs(10);
 
 /// Who is about to speak for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,29 +86,6 @@ struct Pointer {
     told: Moment,
     learns_until: Moment,
     ends: Moment,
-}
-
-/// An address that this node has handed over, and of which it has connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Served {
-    to: NodeId,
-    ends: Moment,
-    /// Since when none was found.
-    #[serde(skip)]
-    none_since: Option<Moment>,
-    #[serde(skip)]
-    count: Option<u32>,
-}
-
-/// How many connections this node has to an address that it has handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// Who speaks for it now.
-    pub to: NodeId,
-    /// Which.
-    pub address: IpAddr,
-    /// How many.
-    pub connections: u32,
 }
 
 /// The interface of the segment.
@@ -280,13 +260,8 @@ impl Forwarding {
         if self.keep_for.is_zero() {
             return;
         }
-        let served = Served {
-            to,
-            ends: now + self.keep_for,
-            none_since: None,
-            count: None,
-        };
-        self.served.insert(address, served);
+        self.served
+            .insert(address, Served::to(to, now + self.keep_for));
         match self.pointers.get_mut(&address) {
             // What the former speaker gets from its clients is not for it to get once more from here.
             Some(pointer) if pointer.former == to => {
@@ -344,19 +319,6 @@ impl Forwarding {
         self.served.retain(|_, served| served.to != node);
     }
 
-    /// Takes in how many connections to an address this node has by its conntrack, apart from those that it
-    /// passes on.
-    pub fn counted(&mut self, address: IpAddr, connections: u32, now: Moment) {
-        if let Some(served) = self.served.get_mut(&address) {
-            served.count = Some(connections);
-            served.none_since = match (connections, served.none_since) {
-                (0, None) => Some(now),
-                (0, since) => since,
-                (_, _) => None,
-            };
-        }
-    }
-
     /// Lets time pass.
     pub fn tick(&mut self, now: Moment) {
         if self.restored_until.is_some_and(|until| until <= now) {
@@ -371,93 +333,9 @@ impl Forwarding {
         self.served.retain(|_, served| now < served.ends);
     }
 
-    /// The addresses of which this node's connections are to be counted.
-    pub fn counts_for(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.served.keys().copied()
-    }
-
     /// The addresses that are passed on, or are about to be: of these, this node's own connections matter.
     pub fn pointed(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.pointers.keys().copied()
-    }
-
-    /// What the new speakers are to be told. A chain of hops needs this node as long as it passes on
-    /// itself.
-    #[must_use]
-    pub fn counts(&self, now: Moment) -> Vec<Count> {
-        let of = |(address, served): (&IpAddr, &Served)| {
-            let found = served.count?;
-            let none = served
-                .none_since
-                .is_some_and(|since| since + NONE_FOR <= now);
-            let passes_on = self.pointers.contains_key(address);
-            let connections = match (found, none && !passes_on) {
-                (0, true) => 0,
-                (0, false) => 1,
-                (found, _) => found,
-            };
-            Some(Count {
-                to: served.to,
-                address: *address,
-                connections,
-            })
-        };
-        self.served.iter().filter_map(of).collect()
-    }
-
-    /// What the kernel is to do.
-    #[must_use]
-    pub fn groups(&self, now: Moment) -> Vec<Group> {
-        let Some(device) = &self.device else {
-            return Vec::new();
-        };
-        let mut groups: BTreeMap<(Mac, Option<Mac>, bool), BTreeMap<IpAddr, Duration>> =
-            BTreeMap::new();
-        for (address, pointer) in &self.pointers {
-            // Never to a node that is not a member.
-            let Some(former) = self.members.get(&pointer.former) else {
-                continue;
-            };
-            let successor = match pointer.phase {
-                Phase::HandedOn(node) | Phase::Answering(node) => Some(node),
-                Phase::Speaking => pointer.next.map(|next| next.node),
-                Phase::Prepared(_) | Phase::Unannounced => None,
-            };
-            let successor = successor.and_then(|node| self.members.get(&node).copied());
-            let learns = now < pointer.learns_until;
-            let left = pointer.ends.since(now).min(KERNEL_LEASE);
-            let group = groups.entry((*former, successor, learns)).or_default();
-            group.insert(*address, left);
-        }
-        let of = |((former, successor, learns), addresses)| {
-            let all: BTreeSet<Mac> = self.members.values().copied().chain([device.mac]).collect();
-            Group {
-                device: device.name.clone(),
-                own: device.mac,
-                former,
-                never_from: all
-                    .into_iter()
-                    .filter(|mac| Some(*mac) != successor)
-                    .collect(),
-                learns,
-                addresses,
-            }
-        };
-        groups.into_iter().map(of).collect()
-    }
-
-    /// The whole table, of all segments.
-    #[must_use]
-    pub fn table<'a>(segments: impl Iterator<Item = &'a Self>, now: Moment) -> Table {
-        let segments: Vec<&Self> = segments.collect();
-        let known_for = segments.iter().map(|segment| segment.keep_for).max();
-        Table {
-            groups: segments
-                .iter()
-                .flat_map(|segment| segment.groups(now))
-                .collect(),
-            known_for: known_for.unwrap_or_default(),
-        }
     }
 }
 

@@ -71,6 +71,7 @@ shared::cases! {
         intruders::case_23_a_foreign_host_is_told_of_and_withstood_once_in_ten_seconds,
         intruders::case_24_replayed_and_garbled_heartbeats_change_nothing,
         local::case_27_a_local_service_follows_its_endpoint_without_a_loss,
+        local::with_connections_kept_a_local_service_follows_its_endpoint_and_breaks_none,
         local::an_address_does_not_move_before_the_next_service_proxy_has_the_endpoint,
     ];
     nodes_with_kube_proxy_in_iptables_mode(Layout { proxy_mode: ProxyMode::Iptables, ..Layout::of(3) }): [

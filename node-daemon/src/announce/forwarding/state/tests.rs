@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use super::counts::NONE_FOR;
 use super::*;
 
 const NOW: Moment = Moment(1_000_000_000_000);

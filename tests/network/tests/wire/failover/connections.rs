@@ -60,7 +60,7 @@ async fn all_have_heard(cluster: &mut FailoverCluster) {
 }
 
 /// Sets `spec.keepConnections`, and waits until all daemons have heard of it.
-async fn keep(cluster: &mut FailoverCluster, keep: Value) {
+pub async fn keep(cluster: &mut FailoverCluster, keep: Value) {
     let patch = Patch::Merge(json!({ "spec": { "keepConnections": keep } }));
     Api::<L2Network>::all(cluster.netlab.admin.clone())
         .patch(NETWORK, &PatchParams::default(), &patch)
