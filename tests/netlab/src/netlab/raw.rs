@@ -1,6 +1,6 @@
 //! Frames made by hand, and connections from inside a host.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -13,12 +13,19 @@ use super::namespace;
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 
+/// Sends each frame that is written, as it is, through an interface of this namespace.
+///
+/// # Errors
+/// If there is no such interface.
+pub fn sender(interface: &str) -> Result<impl Write + use<>> {
+    open(interface).context("a socket for frames")
+}
+
 impl Host {
     /// Sends a frame as it is through the host's eth0.
     pub fn inject(&self, frame: &[u8]) -> Result<()> {
-        let mut socket =
-            namespace::inside(Some(self.name()), || open("eth0")).context("a socket for frames")?;
-        socket.write_all(frame).context("sending a frame")
+        let mut sender = namespace::inside(Some(self.name()), || sender("eth0"))?;
+        sender.write_all(frame).context("sending a frame")
     }
 
     /// A TCP connection from the host; each of its reads waits for at most `limit`.

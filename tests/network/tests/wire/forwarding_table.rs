@@ -1,15 +1,20 @@
 //! The table that passes connections on, in a network namespace of its own: the kernel is the judge.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_node::announce::forwarding::messages::{self, Transaction};
-use mooring_node::announce::forwarding::table::{Flow, Group, Table};
+use mooring_node::announce::forwarding::table::{Flow, Group, MOST_FLOWS, Table};
 use mooring_node::announce::forwarding::{conntrack, keeper};
 use mooring_node::protocol::mac::Mac;
+use mooring_test_netlab::netlab::raw;
 
-use super::netns::{in_netns, sh};
+use super::netns::{eventually, in_netns, sh};
+
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -49,6 +54,7 @@ async fn write(transactions: Vec<Transaction>) {
 fn on_segment(body: impl Future<Output = ()>) {
     sh("ip link add n1 type veth peer name n1-b");
     sh("ip link set n1 up");
+    sh("ip link set n1-b up");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(body);
 }
@@ -91,4 +97,59 @@ fn clean_up_leaves_nothing_and_needs_nothing() {
             assert!(!sh("nft list tables").contains("mooring"));
         });
     });
+}
+
+/// A segment of the connection of a client of this number to 192.0.2.100, port 80.
+fn segment(client: u32, flags: u8) -> Vec<u8> {
+    let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
+    let source = (0x0a00_0000 + client).to_be_bytes();
+    let ip = [0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, conntrack::TCP, 0, 0];
+    let ports = [0x9c, 0x40, 0, 80];
+    let tcp = [0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
+    let parts: [&[u8]; 6] = [&ethernet, &ip, &source, &[192, 0, 2, 100], &ports, &tcp];
+    parts.concat()
+}
+
+/// How many segments the kernel has passed on.
+fn passed_on() -> u32 {
+    let chain = sh("nft list chain netdev mooring f_0");
+    let mut words = chain.split_whitespace();
+    words.find(|word| *word == "packets").unwrap();
+    words.next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_flood_of_new_connections_fills_no_memory_and_tears_none() {
+    in_netns(
+        "a_flood_of_new_connections_fills_no_memory_and_tears_none",
+        || {
+            on_segment(async {
+                let first = table(&["192.0.2.100"]);
+                let nothing = Table::default();
+                write(messages::replace(&nothing, &first, &BTreeSet::new(), true)).await;
+                let mut sender = raw::sender("n1-b").unwrap();
+                let mut send = |client, flags| sender.write_all(&segment(client, flags)).unwrap();
+                (0..MOST_FLOWS).for_each(|client| send(client, SYN));
+                let mut sent = MOST_FLOWS;
+                // The kernel may have dropped some of them before it looked.
+                while passed_on() == 0 {
+                    assert!(sent < 2 * MOST_FLOWS, "{sent} are noted");
+                    (sent..sent + 1000).for_each(|client| send(client, SYN));
+                    sent += 1000;
+                }
+                let noted = sent - passed_on();
+                assert!(noted <= MOST_FLOWS, "{noted} of {sent} are noted");
+
+                // What is noted is served here; what is not goes to the former speaker from its SYN on.
+                let before = passed_on();
+                send(MOST_FLOWS / 2, ACK);
+                send(sent, SYN);
+                send(sent, ACK);
+                let all = eventually("both segments are passed on", || {
+                    Some(passed_on()).filter(|passed| *passed >= before + 2)
+                });
+                assert_eq!(all, before + 2);
+            });
+        },
+    );
 }
