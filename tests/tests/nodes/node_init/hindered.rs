@@ -177,7 +177,11 @@ async fn ni_12_a_node_that_is_deleted_meanwhile_is_let_go(by: Initializer) {
     assert!(program.is_running());
     let writes = cluster.written_on(&name).await;
     let codes: Vec<u16> = writes.iter().map(|write| write.code).collect();
-    assert_eq!(codes, [404, 200, 200], "{}", writes.summary());
+    // It may have written once more for the first one, before it saw that go. That must fail, too.
+    let (failed, written): (Vec<u16>, Vec<u16>) =
+        codes.iter().copied().partition(|code| *code != 200);
+    assert_eq!(written, [200, 200], "{}", writes.summary());
+    assert!(codes.starts_with(&failed), "{}", writes.summary());
     cluster.finish().await;
 }
 
