@@ -240,6 +240,13 @@ impl Schedule {
         let mut faults: Vec<Fault> = (0..chance.usize(2..9))
             .map(|_| Self::fault(chance, healed_at, long))
             .collect();
+        if shape.parameters.keep_connections {
+            // Planned moves time and again, so that connections are passed on over several nodes.
+            faults.extend((0..chance.usize(4..12)).map(|_| Fault {
+                kind: FaultKind::Drained,
+                ..Self::fault(chance, healed_at, long)
+            }));
+        }
         faults.sort_by_key(|fault| fault.at);
         let prefers = |(_, weight): &(usize, Weight)| weight.preference() > 0;
         let rest = if long && shape.weights.iter().any(prefers) {
