@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    fn classified(code: u16, causes: Value) -> ApiFailure {
+    fn classified(code: u16, causes: &Value) -> ApiFailure {
         let status = json!({ "code": code, "details": { "causes": causes } });
         classify(&kube::Error::Api(serde_json::from_value(status).unwrap()))
     }
@@ -68,11 +68,11 @@ mod tests {
         let uid = json!({ "reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid" });
         let other =
             json!({ "reason": "FieldValueInvalid", "message": "no", "field": "spec.providerID" });
-        assert_eq!(classified(422, json!([])), ApiFailure::Conflict);
-        assert_eq!(classified(422, json!([uid])), ApiFailure::Conflict);
-        assert_eq!(classified(422, json!([uid, other])), ApiFailure::Refused);
-        assert_eq!(classified(422, json!([other])), ApiFailure::Refused);
-        assert_eq!(classified(409, json!([])), ApiFailure::Conflict);
-        assert_eq!(classified(404, json!([])), ApiFailure::NotFound);
+        assert_eq!(classified(422, &json!([])), ApiFailure::Conflict);
+        assert_eq!(classified(422, &json!([uid])), ApiFailure::Conflict);
+        assert_eq!(classified(422, &json!([uid, other])), ApiFailure::Refused);
+        assert_eq!(classified(422, &json!([other])), ApiFailure::Refused);
+        assert_eq!(classified(409, &json!([])), ApiFailure::Conflict);
+        assert_eq!(classified(404, &json!([])), ApiFailure::NotFound);
     }
 }
