@@ -18,8 +18,8 @@ const NEW: u16 = 1 << 8;
 /// `NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL`
 const CREATE: u16 = 0x601;
 const NLM_F_ACK: u16 = 4;
-/// `IPS_SEEN_REPLY | IPS_ASSURED`
-const STATUS: u32 = 6;
+/// `IPS_SEEN_REPLY | IPS_ASSURED | IPS_CONFIRMED`: the last is set by then, and not to be changed.
+const STATUS: u32 = 14;
 /// `TCP_CONNTRACK_ESTABLISHED`
 const ESTABLISHED: u8 = 3;
 /// As many at once fit a socket.
