@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Duration as GoDuration, Integer, List, Text};
-use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
+use mooring_common::flags::{Flag, FlagFaults, FlagTable, Reader, Values, flag};
 use mooring_common::telemetry::LogFormat;
 
 use crate::announce::Settings;
@@ -25,25 +25,6 @@ pub const TABLE: FlagTable = FlagTable {
     operand: "",
 };
 
-const fn flag(
-    group: &'static str,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    let action: Action = Act;
-    Flag {
-        name,
-        kind,
-        default,
-        action,
-        group,
-        help,
-        env: None,
-    }
-}
-
 const NODE: &str = "This node";
 const SEGMENTS: &str = "Segments";
 const SERVING: &str = "Endpoints";
@@ -53,42 +34,42 @@ const LOGGING: &str = "Logging";
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", "The name of the Node that this machine is.") },
-    flag(NODE, "report", Bool, "true", "Describe the Node: addresses, provider ID, labels, and the uninitialized taint off."),
-    flag(NODE, "metadata-source", Text, "auto", "Where to learn about the machine: file (the machines file), linode, cloudscale or brightbox (their metadata services), cloud-init (what it has written down), dmi (the machine's firmware), auto (the file if there is one, else the first of the others that knows the machine)."),
-    flag(NODE, "metadata-endpoint", Text, "http://169.254.169.254", "Where the metadata service is: http, an IP address, and a port and a path if need be."),
-    Flag { env: Some("LINODE_EXTERNAL_SUBNET"), ..flag(NODE, "linode-external-subnet", Text, "", "The block of private IPv4 addresses that are reported as ExternalIP on Linodes, like 172.24.0.0/16; the same as central is given.") },
-    flag(NODE, "cloud-config", Text, "", "The machines file."),
-    flag(NODE, "node-status-update-frequency", GoDuration, "5m", "How often the Node's addresses are compared with the machine's."),
-    flag(NODE, "allow-unfenced", Bool, "false", "Write even where no admission policy keeps the daemon to its own Node. By default it then writes nothing, and looks for the policies every minute."),
-    flag(NODE, "host-sys", Text, "/sys", "Where the host's /sys is mounted."),
-    flag(NODE, "host-etc", Text, "/etc", "Where the host's /etc is mounted."),
-    flag(NODE, "host-proc", Text, "/proc", "Where the host's /proc is mounted."),
-    flag(NODE, "host-run", Text, "/run", "Where the host's /run is mounted; of it, only cloud-init's folder is read."),
-    flag(SEGMENTS, "announce", Bool, "true", "Announce service addresses on the segments of L2Networks."),
-    Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", "Where the daemons' Leases are.") },
-    flag(SEGMENTS, "lease-duration", GoDuration, "30s", "How long the daemon's Lease holds. It is renewed three times as often, and looked at only where half of a segment's voters are lost at once: fail-over does not wait for it."),
-    flag(SEGMENTS, "heartbeat-key-file", Text, "", "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. As long as there is none, the daemon takes no part in any segment, and says so in the status of the L2Networks."),
-    flag(SEGMENTS, "allow-unsigned-heartbeats", Bool, "false", "Take part in segments also as long as there is no secret to sign heartbeats with. Any machine on a segment can then have a say in who speaks there."),
-    flag(SEGMENTS, "heartbeat-port", Integer, "10268", "The UDP port of heartbeats on the node network; the same on all nodes."),
-    flag(SEGMENTS, "state-dir", Text, "/run/mooring", "The directory with the state of the segments. A daemon that starts while the API server is down announces by it. It should be empty after a reboot."),
-    flag(SEGMENTS, "return-path-mark-mask", Text, "0xf0", "The bits of packet and connection marks by which answers leave by the VLAN that the request came in by: adjacent ones that nothing else on the node uses. kube-proxy has 0xc000, Cilium 0x0f00 and the upper half, Calico the upper half."),
-    flag(SEGMENTS, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, for the IPv6 settings of VLAN interfaces."),
-    flag(SEGMENTS, "clean-up", Bool, "false", "Take away what Mooring has made on this node (VLAN interfaces with its mark, its routes and rules, its nftables table), and end. For when Mooring is removed; the daemon must not run any more."),
-    flag(SERVING, "livez-bind-address", Text, "[::]:10266", "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
-    flag(SERVING, "livez-detail-networks", List, "", "Networks, such as 10.0.0.0/8, whose clients get details from /services/<namespace>/<name>: the endpoints on the Node, and why the Service gets no traffic. Other clients get the status code only. Loopback is always included."),
-    flag(SERVING, "probe-bind-address", Text, "", "A second address for the kubelet's probes, such as 127.0.0.1:10269, with the same paths. Clients of --livez-bind-address cannot use up its connections. Absent: no second address."),
-    flag(SERVING, "livez", Bool, "true", "Answer health checks."),
-    flag(SERVING, "livez-health-check-node-ports", Bool, "false", "Answer them on the healthCheckNodePort of each Service too, where nobody else does: from when nobody has answered at --service-proxy-healthz for 60s, until somebody does."),
-    flag(SERVING, "livez-read-through", Bool, "false", "Call a Service with a healthCheckNodePort healthy only if the service proxy does so there as well."),
-    flag(SERVING, "service-proxy-healthz", Text, "127.0.0.1:10256", "The HTTP health endpoint of this Node's service proxy: kube-proxy's --healthz-bind-address. Its answer counts for health checks and for who announces addresses. No answer changes nothing."),
-    flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", "Where /metrics is served, by HTTP."),
-    flag(SERVING, "metrics-secure-bind-address", Text, "", "Where /metrics is served by HTTPS too, such as [::]:10270, for clients that the API server permits to get the path /metrics. The certificate is made in memory. The daemon's ServiceAccount must be permitted to create TokenReviews and SubjectAccessReviews. Absent: nowhere."),
-    flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
-    flag(CLIENT, "kubeconfig", Text, "", "A kubeconfig file. Absent: the configuration that every Pod is given."),
-    flag(CLIENT, "master", Text, "", "The API server's address, overriding the kubeconfig's."),
-    flag(LOGGING, "v", Integer, "2", "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
-    flag(LOGGING, "logging-format", Text, "text", "text or json."),
+    Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", Act, "The name of the Node that this machine is.") },
+    flag(NODE, "report", Bool, "true", Act, "Describe the Node: addresses, provider ID, labels, and the uninitialized taint off."),
+    flag(NODE, "metadata-source", Text, "auto", Act, "Where to learn about the machine: file (the machines file), linode, cloudscale or brightbox (their metadata services), cloud-init (what it has written down), dmi (the machine's firmware), auto (the file if there is one, else the first of the others that knows the machine)."),
+    flag(NODE, "metadata-endpoint", Text, "http://169.254.169.254", Act, "Where the metadata service is: http, an IP address, and a port and a path if need be."),
+    Flag { env: Some("LINODE_EXTERNAL_SUBNET"), ..flag(NODE, "linode-external-subnet", Text, "", Act, "The block of private IPv4 addresses that are reported as ExternalIP on Linodes, like 172.24.0.0/16; the same as central is given.") },
+    flag(NODE, "cloud-config", Text, "", Act, "The machines file."),
+    flag(NODE, "node-status-update-frequency", GoDuration, "5m", Act, "How often the Node's addresses are compared with the machine's."),
+    flag(NODE, "allow-unfenced", Bool, "false", Act, "Write even where no admission policy keeps the daemon to its own Node. By default it then writes nothing, and looks for the policies every minute."),
+    flag(NODE, "host-sys", Text, "/sys", Act, "Where the host's /sys is mounted."),
+    flag(NODE, "host-etc", Text, "/etc", Act, "Where the host's /etc is mounted."),
+    flag(NODE, "host-proc", Text, "/proc", Act, "Where the host's /proc is mounted."),
+    flag(NODE, "host-run", Text, "/run", Act, "Where the host's /run is mounted; of it, only cloud-init's folder is read."),
+    flag(SEGMENTS, "announce", Bool, "true", Act, "Announce service addresses on the segments of L2Networks."),
+    Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", Act, "Where the daemons' Leases are.") },
+    flag(SEGMENTS, "lease-duration", GoDuration, "30s", Act, "How long the daemon's Lease holds. It is renewed three times as often, and looked at only where half of a segment's voters are lost at once: fail-over does not wait for it."),
+    flag(SEGMENTS, "heartbeat-key-file", Text, "", Act, "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. As long as there is none, the daemon takes no part in any segment, and says so in the status of the L2Networks."),
+    flag(SEGMENTS, "allow-unsigned-heartbeats", Bool, "false", Act, "Take part in segments also as long as there is no secret to sign heartbeats with. Any machine on a segment can then have a say in who speaks there."),
+    flag(SEGMENTS, "heartbeat-port", Integer, "10268", Act, "The UDP port of heartbeats on the node network; the same on all nodes."),
+    flag(SEGMENTS, "state-dir", Text, "/run/mooring", Act, "The directory with the state of the segments. A daemon that starts while the API server is down announces by it. It should be empty after a reboot."),
+    flag(SEGMENTS, "return-path-mark-mask", Text, "0xf0", Act, "The bits of packet and connection marks by which answers leave by the VLAN that the request came in by: adjacent ones that nothing else on the node uses. kube-proxy has 0xc000, Cilium 0x0f00 and the upper half, Calico the upper half."),
+    flag(SEGMENTS, "host-proc-sys-net", Text, "/proc/sys/net", Act, "Where the host's /proc/sys/net is mounted, writable, for the IPv6 settings of VLAN interfaces."),
+    flag(SEGMENTS, "clean-up", Bool, "false", Act, "Take away what Mooring has made on this node (VLAN interfaces with its mark, its routes and rules, its nftables table), and end. For when Mooring is removed; the daemon must not run any more."),
+    flag(SERVING, "livez-bind-address", Text, "[::]:10266", Act, "Where /livez, /healthz and /services/<namespace>/<name> answer health checks, by HTTP."),
+    flag(SERVING, "livez-detail-networks", List, "", Act, "Networks, such as 10.0.0.0/8, whose clients get details from /services/<namespace>/<name>: the endpoints on the Node, and why the Service gets no traffic. Other clients get the status code only. Loopback is always included."),
+    flag(SERVING, "probe-bind-address", Text, "", Act, "A second address for the kubelet's probes, such as 127.0.0.1:10269, with the same paths. Clients of --livez-bind-address cannot use up its connections. Absent: no second address."),
+    flag(SERVING, "livez", Bool, "true", Act, "Answer health checks."),
+    flag(SERVING, "livez-health-check-node-ports", Bool, "false", Act, "Answer them on the healthCheckNodePort of each Service too, where nobody else does: from when nobody has answered at --service-proxy-healthz for 60s, until somebody does."),
+    flag(SERVING, "livez-read-through", Bool, "false", Act, "Call a Service with a healthCheckNodePort healthy only if the service proxy does so there as well."),
+    flag(SERVING, "service-proxy-healthz", Text, "127.0.0.1:10256", Act, "The HTTP health endpoint of this Node's service proxy: kube-proxy's --healthz-bind-address. Its answer counts for health checks and for who announces addresses. No answer changes nothing."),
+    flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", Act, "Where /metrics is served, by HTTP."),
+    flag(SERVING, "metrics-secure-bind-address", Text, "", Act, "Where /metrics is served by HTTPS too, such as [::]:10270, for clients that the API server permits to get the path /metrics. The certificate is made in memory. The daemon's ServiceAccount must be permitted to create TokenReviews and SubjectAccessReviews. Absent: nowhere."),
+    flag(SERVING, "metrics", Bool, "true", Act, "Serve metrics."),
+    flag(CLIENT, "kubeconfig", Text, "", Act, "A kubeconfig file. Absent: the configuration that every Pod is given."),
+    flag(CLIENT, "master", Text, "", Act, "The API server's address, overriding the kubeconfig's."),
+    flag(LOGGING, "v", Integer, "2", Act, "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
+    flag(LOGGING, "logging-format", Text, "text", Act, "text or json."),
 ];
 
 /// The command line, read whole.

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Integer, Text};
-use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
+use mooring_common::flags::{Flag, FlagFaults, FlagTable, Reader, Values, flag};
 use mooring_common::telemetry::LogFormat;
 
 /// Every flag of `mooring-node control-plane`.
@@ -16,24 +17,6 @@ pub const TABLE: FlagTable = FlagTable {
     operand: "",
 };
 
-const fn flag(
-    group: &'static str,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    Flag {
-        name,
-        kind,
-        default,
-        action: Action::Act,
-        group,
-        help,
-        env: None,
-    }
-}
-
 const NODE: &str = "This node";
 const SERVING: &str = "Serving";
 const LOGGING: &str = "Logging";
@@ -41,15 +24,15 @@ const LOGGING: &str = "Logging";
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", "The name of this node, as the file has it among members.") },
-    flag(NODE, "file", Text, "/etc/mooring/control-plane.yaml", "The control plane file."),
-    flag(NODE, "state-dir", Text, "/var/lib/mooring/control-plane", "The directory with what this node remembers of who votes. It must survive a reboot."),
-    flag(NODE, "status-dir", Text, "/run/mooring", "The directory where this node's state is written, for the daemon of the DaemonSet: its --state-dir."),
-    flag(NODE, "host-proc-sys-net", Text, "/proc/sys/net", "Where the host's /proc/sys/net is mounted, writable, to set arp_ignore of the interface."),
-    flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10272", "Where /metrics is served, by HTTP."),
-    flag(SERVING, "metrics", Bool, "true", "Serve metrics."),
-    flag(LOGGING, "v", Integer, "2", "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
-    flag(LOGGING, "logging-format", Text, "text", "text or json."),
+    Flag { env: Some("NODE_NAME"), ..flag(NODE, "node-name", Text, "", Act, "The name of this node, as the file has it among members.") },
+    flag(NODE, "file", Text, "/etc/mooring/control-plane.yaml", Act, "The control plane file."),
+    flag(NODE, "state-dir", Text, "/var/lib/mooring/control-plane", Act, "The directory with what this node remembers of who votes. It must survive a reboot."),
+    flag(NODE, "status-dir", Text, "/run/mooring", Act, "The directory where this node's state is written, for the daemon of the DaemonSet: its --state-dir."),
+    flag(NODE, "host-proc-sys-net", Text, "/proc/sys/net", Act, "Where the host's /proc/sys/net is mounted, writable, to set arp_ignore of the interface."),
+    flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10272", Act, "Where /metrics is served, by HTTP."),
+    flag(SERVING, "metrics", Bool, "true", Act, "Serve metrics."),
+    flag(LOGGING, "v", Integer, "2", Act, "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
+    flag(LOGGING, "logging-format", Text, "text", Act, "text or json."),
 ];
 
 /// The command line, read whole.

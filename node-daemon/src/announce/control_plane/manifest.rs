@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use mooring_common::control_plane::{ControlPlaneFile, parse};
+use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Integer, List, Text};
-use mooring_common::flags::{Action, Flag, FlagFaults, FlagTable, Kind, Reader, Values};
+use mooring_common::flags::{Flag, FlagFaults, FlagTable, Reader, Values, flag};
 use mooring_common::program::{self, Threads};
 use mooring_common::telemetry::LogFormat;
 
@@ -18,31 +19,21 @@ pub const TABLE: FlagTable = FlagTable {
     operand: "",
 };
 
-const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
-    Flag {
-        name,
-        kind,
-        default,
-        action: Action::Act,
-        group: "Manifest",
-        help,
-        env: None,
-    }
-}
+const MANIFEST: &str = "Manifest";
 
 /// One flag a line: a table to be read.
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag("print", Text, "pod", "What to print: pod, for the kubelet's folder of static Pods; or file, for /etc/mooring/control-plane.yaml, by which the Pod goes."),
-    flag("address", List, "", "The address of the control plane; of each family at most one."),
-    flag("interface", Text, "", "The interface that the address is announced on."),
-    flag("member", List, "", "The control-plane nodes, each as name=address, like cp1=192.0.2.11."),
-    flag("witness", Text, "", "A worker that votes and never has the address, as name=address; for two control-plane nodes."),
-    flag("gateway", List, "", "The routers of the segment; of each family at most one."),
-    flag("port", Integer, "6443", "The port of the API servers."),
-    flag("revision", Integer, "1", "The revision of the file: 1 for the first nodes, and one more with each change of members."),
-    flag("key-file", Text, "/etc/mooring/heartbeat.key", "The file with the secret that heartbeats are signed with, below /etc/mooring."),
-    flag("image", Text, IMAGE, "The image of mooring-node."),
+    flag(MANIFEST, "print", Text, "pod", Act, "What to print: pod, for the kubelet's folder of static Pods; or file, for /etc/mooring/control-plane.yaml, by which the Pod goes."),
+    flag(MANIFEST, "address", List, "", Act, "The address of the control plane; of each family at most one."),
+    flag(MANIFEST, "interface", Text, "", Act, "The interface that the address is announced on."),
+    flag(MANIFEST, "member", List, "", Act, "The control-plane nodes, each as name=address, like cp1=192.0.2.11."),
+    flag(MANIFEST, "witness", Text, "", Act, "A worker that votes and never has the address, as name=address; for two control-plane nodes."),
+    flag(MANIFEST, "gateway", List, "", Act, "The routers of the segment; of each family at most one."),
+    flag(MANIFEST, "port", Integer, "6443", Act, "The port of the API servers."),
+    flag(MANIFEST, "revision", Integer, "1", Act, "The revision of the file: 1 for the first nodes, and one more with each change of members."),
+    flag(MANIFEST, "key-file", Text, "/etc/mooring/heartbeat.key", Act, "The file with the secret that heartbeats are signed with, below /etc/mooring."),
+    flag(MANIFEST, "image", Text, IMAGE, Act, "The image of mooring-node."),
 ];
 
 /// The image, unless another is named.
