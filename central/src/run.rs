@@ -61,7 +61,7 @@ pub fn main(program: &str, mut arguments: Vec<String>) -> ExitCode {
         |values| Flags::read(values, ProcessEnv { program, env }),
         logging,
         Threads::PerCore,
-        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+        run,
     )
 }
 

@@ -1,5 +1,6 @@
-//! What the two programs' `main`s have in common: from a command line to an exit code.
+//! What the programs' `main`s have in common: from a command line to an exit code.
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::process::{ExitCode, Termination};
 
@@ -19,9 +20,10 @@ pub enum Threads {
 
 /// Reads a command line with the table and `read`, starts logging as `logging` says, and runs.
 ///
-/// The exit code is 0 when it ended as asked (SIGTERM, `--help`), or what it ended with, 1 after a failure, and
-/// 2 for a command line that cannot be read, whose every fault is told on standard error.
-pub fn main<F, R, T>(
+/// The exit code is 0 when it ended as asked (SIGTERM, `--help`), or what it ended with, 1 after a failure, which is
+/// logged in its long form (`{:#}`: with its causes), and 2 for a command line that cannot be read, whose every
+/// fault is told on standard error.
+pub fn main<F, R, T, E>(
     table: &FlagTable,
     arguments: Vec<String>,
     read: impl Fn(&Values) -> Result<F, FlagFaults>,
@@ -30,8 +32,9 @@ pub fn main<F, R, T>(
     run: impl FnOnce(F) -> R,
 ) -> ExitCode
 where
-    R: Future<Output = Result<T, String>>,
+    R: Future<Output = Result<T, E>>,
     T: Termination,
+    E: Display,
 {
     let parsed = table.parse(arguments, |name| std::env::var(name).ok());
     let flags = match parsed {
@@ -59,7 +62,9 @@ where
         Threads::PerCore => Builder::new_multi_thread(),
     };
     let ended = match runtime.enable_all().build() {
-        Ok(runtime) => runtime.block_on(run(flags)),
+        Ok(runtime) => runtime
+            .block_on(run(flags))
+            .map_err(|error| format!("{error:#}")),
         Err(error) => Err(format!("cannot start the runtime: {error}")),
     };
     match ended {

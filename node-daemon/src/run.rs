@@ -53,14 +53,7 @@ pub fn main(mut arguments: Vec<String>) -> ExitCode {
         _ => {}
     }
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
-    program::main(
-        &TABLE,
-        arguments,
-        Flags::read,
-        logging,
-        Threads::One,
-        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
-    )
+    program::main(&TABLE, arguments, Flags::read, logging, Threads::One, run)
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {

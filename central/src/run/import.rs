@@ -67,7 +67,7 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
         ImportFlags::read,
         |_| (0, LogFormat::Text),
         Threads::One,
-        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+        run,
     )
 }
 

@@ -92,11 +92,7 @@ fn run(program: Program, command: Command, arguments: Vec<String>) -> ExitCode {
         |values| InspectFlags::read(program, command, values),
         |_| (0, LogFormat::Text),
         Threads::One,
-        |flags| async {
-            execute(command, flags)
-                .await
-                .map_err(|error| format!("{error:#}"))
-        },
+        |flags| execute(command, flags),
     )
 }
 

@@ -55,7 +55,7 @@ pub fn main(env: ProcessEnv<'_>, arguments: Vec<String>) -> ExitCode {
         |values| PlanFlags::read(values, env),
         |flags| (flags.common.verbosity, flags.common.log_format),
         Threads::PerCore,
-        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
+        run,
     )
 }
 

@@ -28,14 +28,7 @@ use crate::wire::links;
 /// 2 for a command line that cannot be read.
 pub(super) fn main(arguments: Vec<String>) -> ExitCode {
     let logging = |flags: &Flags| (flags.verbosity, flags.log_format);
-    program::main(
-        &TABLE,
-        arguments,
-        Flags::read,
-        logging,
-        Threads::One,
-        |flags| async { run(flags).await.map_err(|error| format!("{error:#}")) },
-    )
+    program::main(&TABLE, arguments, Flags::read, logging, Threads::One, run)
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
