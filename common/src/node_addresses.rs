@@ -47,6 +47,18 @@ impl fmt::Display for NodeAddress {
     }
 }
 
+/// Whether it can be the address of one machine that others reach: neither unspecified nor loopback, multicast,
+/// broadcast or link-local.
+#[must_use]
+pub const fn is_of_one_host(address: IpAddr) -> bool {
+    let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    let local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !special && !local
+}
+
 /// Why the kubelet's `--node-ip` cannot be satisfied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProvidedNodeIpError {

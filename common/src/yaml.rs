@@ -41,8 +41,28 @@ impl Faults {
     }
 }
 
+/// Reads a file: YAML, of which JSON is a part.
+///
+/// # Errors
+/// Every fault of the file. Only where the text is no YAML at all is there a single one, since nothing can be said
+/// of what follows.
+pub(crate) fn read<T>(
+    text: &str,
+    document_of: impl FnOnce(&Value, &mut Faults) -> Option<T>,
+) -> Result<T, Vec<Fault>> {
+    let mut faults = Faults::default();
+    let file = match serde_norway::from_str::<Value>(text) {
+        Ok(document) => document_of(&document, &mut faults),
+        Err(error) => {
+            not_yaml(&error, &mut faults);
+            None
+        }
+    };
+    file.filter(|_| faults.0.is_empty()).ok_or(faults.0)
+}
+
 /// Notes that a text is no YAML.
-pub(crate) fn not_yaml(error: &serde_norway::Error, faults: &mut Faults) {
+fn not_yaml(error: &serde_norway::Error, faults: &mut Faults) {
     let place = error.location().map_or_else(
         || "the file".to_owned(),
         |at| format!("line {} column {}", at.line(), at.column()),
@@ -52,6 +72,17 @@ pub(crate) fn not_yaml(error: &serde_norway::Error, faults: &mut Faults) {
         format!("this is no YAML: {error}"),
         "correct it; whatever follows was not looked at",
     );
+}
+
+/// Tells the faults of a file: a first line that counts, then one line for each.
+pub(crate) fn tell(f: &mut fmt::Formatter<'_>, file: &str, faults: &[Fault]) -> fmt::Result {
+    let count = faults.len();
+    let noun = if count == 1 { "fault" } else { "faults" };
+    write!(f, "the {file} has {count} {noun}:")?;
+    for fault in faults {
+        write!(f, "\n  {fault}")?;
+    }
+    Ok(())
 }
 
 /// What a text should have been, and how to make it so.

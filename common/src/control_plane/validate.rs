@@ -11,7 +11,8 @@ use super::{
     ClientCertificate, ControlPlaneFile, DEFAULT_HEARTBEAT_PORT, DEFAULT_PORT, MOST_VOTERS, Member,
     Probe, VERSION,
 };
-use crate::yaml::{Fault, Faults, Item, Object, Refusal, not_yaml, refuse};
+use crate::node_addresses::is_of_one_host;
+use crate::yaml::{self, Fault, Faults, Item, Object, Refusal, refuse};
 
 /// A control plane file that cannot be used, with everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,15 +22,8 @@ pub struct InvalidControlPlane {
 }
 
 impl fmt::Display for InvalidControlPlane {
-    /// A first line that counts, then one line for each fault.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.faults.len();
-        let noun = if count == 1 { "fault" } else { "faults" };
-        write!(f, "the control plane file has {count} {noun}:")?;
-        for fault in &self.faults {
-            write!(f, "\n  {fault}")?;
-        }
-        Ok(())
+        yaml::tell(f, "control plane file", &self.faults)
     }
 }
 
@@ -61,18 +55,7 @@ const REVISIONS: std::ops::RangeInclusive<u64> = 1..=u32::MAX as u64;
 /// [`InvalidControlPlane`] with every fault of the file. Only where the text is no YAML at all is there
 /// a single one, since nothing can be said of what follows.
 pub fn parse(text: &str) -> Result<ControlPlaneFile, InvalidControlPlane> {
-    let mut faults = Faults::default();
-    let file = match serde_norway::from_str::<Value>(text) {
-        Ok(document) => document_of(&document, &mut faults),
-        Err(error) => {
-            not_yaml(&error, &mut faults);
-            None
-        }
-    };
-    match file {
-        Some(file) if faults.0.is_empty() => Ok(file),
-        _ => Err(InvalidControlPlane { faults: faults.0 }),
-    }
+    yaml::read(text, document_of).map_err(|faults| InvalidControlPlane { faults })
 }
 
 fn document_of(document: &Value, faults: &mut Faults) -> Option<ControlPlaneFile> {
@@ -289,12 +272,7 @@ fn host(text: &str) -> Result<IpAddr, Refusal> {
     let Ok(address) = text.parse::<IpAddr>() else {
         return refuse("is no IP address", "write one such as 192.0.2.10");
     };
-    let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    let link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    if special || link_local {
+    if !is_of_one_host(address) {
         return refuse(
             "is the address of no single host",
             "write one that other nodes reach",

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{L2NetworkSpec, Pool, Segment, SpokenFor, rules};
 use crate::control_plane::DEFAULT_PORT;
+use crate::node_addresses::is_of_one_host;
 
 /// The address of the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -103,7 +104,7 @@ pub(super) fn read(spec: &L2NetworkSpec, faults: &mut Vec<String>) -> Option<Con
     for (index, text) in entry.addresses.iter().enumerate() {
         let field = format!("spec.controlPlane.addresses[{index}]");
         let address = match text.parse::<IpAddr>() {
-            Ok(address) if is_one_host(address) => address,
+            Ok(address) if is_of_one_host(address) => address,
             _ => {
                 faults.push(format!(
                     "{field}: {text:?} is no address of one host; write one such as 192.0.2.100"
@@ -127,15 +128,6 @@ pub(super) fn read(spec: &L2NetworkSpec, faults: &mut Vec<String>) -> Option<Con
         );
     }
     Some(ControlPlaneEndpoint { addresses, port })
-}
-
-fn is_one_host(address: IpAddr) -> bool {
-    let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    let link_local = match address {
-        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
-    !special && !link_local
 }
 
 #[cfg(test)]

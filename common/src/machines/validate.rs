@@ -17,7 +17,7 @@ use super::schema::{
 use crate::address_range::AddressRange;
 use crate::label;
 use crate::provider_id::ProviderId;
-use crate::yaml::{Fault, Faults, Item, Object, Refusal, not_yaml, refuse};
+use crate::yaml::{self, Fault, Faults, Item, Object, Refusal, refuse};
 
 /// A machines file that cannot be used, with everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,15 +27,8 @@ pub struct InvalidMachines {
 }
 
 impl fmt::Display for InvalidMachines {
-    /// A first line that counts, then one line for each fault.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.faults.len();
-        let noun = if count == 1 { "fault" } else { "faults" };
-        write!(f, "the machines file has {count} {noun}:")?;
-        for fault in &self.faults {
-            write!(f, "\n  {fault}")?;
-        }
-        Ok(())
+        yaml::tell(f, "machines file", &self.faults)
     }
 }
 
@@ -61,18 +54,7 @@ const LOAD_BALANCER: &[&str] = &["mode", "pools"];
 /// [`InvalidMachines`] with every fault of the file. Only where the text is no YAML at all is there
 /// a single one, since nothing can be said of what follows.
 pub fn parse(text: &str) -> Result<Machines, InvalidMachines> {
-    let mut faults = Faults::default();
-    let machines = match serde_norway::from_str::<Value>(text) {
-        Ok(document) => document_of(&document, &mut faults),
-        Err(error) => {
-            not_yaml(&error, &mut faults);
-            None
-        }
-    };
-    match machines {
-        Some(machines) if faults.0.is_empty() => Ok(machines),
-        _ => Err(InvalidMachines { faults: faults.0 }),
-    }
+    yaml::read(text, document_of).map_err(|faults| InvalidMachines { faults })
 }
 
 fn document_of(document: &Value, faults: &mut Faults) -> Option<Machines> {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use mooring_common::label;
+use mooring_common::node_addresses::is_of_one_host;
 use mooring_common::provider_id::ProviderId;
 use serde_json::Value;
 
@@ -120,7 +121,7 @@ impl Document {
     fn read_address(&self, path: &str, text: &str) -> Result<IpAddr, MetadataError> {
         let net = || text.parse::<IpNet>().map(|net| net.addr());
         let fault = match text.parse().or_else(|_| net()) {
-            Ok(address) if is_usable(address) => return Ok(address),
+            Ok(address) if is_of_one_host(address) => return Ok(address),
             Ok(_) => "no address that a machine can be reached at",
             Err(_) => "no IP address",
         };
@@ -180,13 +181,4 @@ pub(super) fn provider_id(
 ) -> Result<ProviderId, MetadataError> {
     ProviderId::new(scheme, instance)
         .map_err(|_| malformed(from, key, instance, "no part of a provider ID"))
-}
-
-fn is_usable(address: IpAddr) -> bool {
-    let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    let local = match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-    };
-    !special && !local
 }
