@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::*;
 
 fn network(spec: L2NetworkSpec) -> L2Network {
