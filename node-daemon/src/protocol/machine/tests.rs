@@ -1,6 +1,7 @@
 //! Stories of a few machines in virtual time.
 
 mod again;
+mod api;
 mod consent;
 mod failover;
 mod file;
@@ -11,6 +12,7 @@ mod moves;
 mod preferred;
 mod probing;
 mod quorum;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -403,81 +405,6 @@ impl World {
         }
     }
 
-    /// The API server is restored from a backup.
-    fn restore(&mut self, backup: VoterSet) {
-        self.api_voters = backup;
-        self.approvals.clear();
-        self.show();
-    }
-
-    fn approve(&mut self, by: u64, voters: &VoterSet) {
-        self.approvals.insert(NodeId(by), voters.clone());
-        self.show();
-    }
-
-    /// Whether enough approve a set that one of them wants to write.
-    fn suffices(&self, by: u64, consent: &Consent, voters: &VoterSet) -> bool {
-        let approves = |node: &&NodeId| node.0 == by || self.approvals.get(node) == Some(voters);
-        let most = |of: &BTreeSet<NodeId>| {
-            of.is_empty() || of.iter().filter(approves).count() * 2 > of.len()
-        };
-        let all = voters.voters.iter().all(|node| approves(&node));
-        match consent {
-            Consent::Own => true,
-            Consent::Most(served) => most(served) && (most(&self.api_voters.voters) || all),
-            Consent::All => all,
-        }
-    }
-
-    fn answer(&mut self, by: u64, request: &Request) -> ApiAnswer {
-        if !self.api_up {
-            return ApiAnswer::Unreachable;
-        }
-        match request {
-            Request::ReadVoters => ApiAnswer::Voters(self.api_voters.clone()),
-            Request::Propose {
-                replacing,
-                voters,
-                consent,
-            } if *replacing == self.api_voters.generation => {
-                if !self.suffices(by, consent, voters) {
-                    self.approve(by, voters);
-                    return ApiAnswer::Awaiting(voters.clone());
-                }
-                let known = self.written.insert(voters.generation, voters.clone());
-                assert_eq!(known, None, "{voters:?} is another set of its generation");
-                self.api_voters = voters.clone();
-                self.approvals.clear();
-                self.show();
-                ApiAnswer::Written(voters.clone())
-            }
-            Request::Approve(voters) => {
-                self.approve(by, voters);
-                ApiAnswer::Approved
-            }
-            Request::Propose { .. } => ApiAnswer::Conflict(self.api_voters.clone()),
-            Request::ReadLeases(nodes) => ApiAnswer::LeasesUnchanged(
-                nodes
-                    .iter()
-                    .copied()
-                    .filter(|node| self.leases_unchanged.contains(node))
-                    .collect(),
-            ),
-        }
-    }
-
-    /// Who may speak for a key now. Never more than one.
-    fn speaker(&self, key: Key) -> Option<u64> {
-        let speakers: Vec<u64> = self
-            .hosts
-            .iter()
-            .filter(|(_, host)| host.machine.permits(key, self.now))
-            .map(|(node, _)| *node)
-            .collect();
-        assert!(speakers.len() <= 1, "{speakers:?} speak at {:?}", self.now);
-        speakers.first().copied()
-    }
-
     fn check(&mut self) {
         let keys: Vec<Key> = self.keys.keys().copied().collect();
         for key in keys {
@@ -534,67 +461,6 @@ impl World {
         }
         self.now = end;
         self.check();
-    }
-
-    fn forget_gaps(&mut self) {
-        self.longest_gap.clear();
-        self.log.clear();
-    }
-
-    fn gap(&self) -> Duration {
-        self.longest_gap.values().copied().max().unwrap_or_default()
-    }
-
-    fn speakers(&self) -> BTreeMap<Key, u64> {
-        self.keys
-            .keys()
-            .filter_map(|key| Some((*key, self.speaker(*key)?)))
-            .collect()
-    }
-
-    fn expect_all_spoken(&self) {
-        let speakers = self.speakers();
-        assert_eq!(speakers.len(), self.keys.len(), "{speakers:?}");
-        for host in self.hosts.values() {
-            let held: BTreeSet<Key> = host.machine.speaking().collect();
-            assert_eq!(held, host.spoken);
-        }
-    }
-
-    fn keys_of(&self, node: u64) -> BTreeSet<Key> {
-        self.speakers()
-            .into_iter()
-            .filter(|(_, speaker)| *speaker == node)
-            .map(|(key, _)| key)
-            .collect()
-    }
-
-    fn count(&self, node: u64, what: Transition) -> usize {
-        self.log
-            .iter()
-            .filter(|(_, by, decision)| *by == node && *decision == Decision::Note(what))
-            .count()
-    }
-
-    /// How a node began to speak, with the causes.
-    fn begun(&self, node: u64) -> BTreeSet<(bool, Cause)> {
-        self.log
-            .iter()
-            .filter(|(_, by, _)| *by == node)
-            .filter_map(|(_, _, decision)| match decision {
-                Decision::Begin { mode, cause, .. } => {
-                    Some((*mode == AnnounceMode::Unsolicited, *cause))
-                }
-                _ => None,
-            })
-            .collect()
-    }
-
-    fn bursts(&self, node: u64) -> usize {
-        self.log
-            .iter()
-            .filter(|(_, by, decision)| *by == node && matches!(decision, Decision::Burst { .. }))
-            .count()
     }
 }
 
