@@ -1,12 +1,8 @@
-//! Attributes of netlink as bytes, written and read.
+//! Attributes of netlink by number, written and read.
 //!
 //! The crate `netlink-bindings` describes neither `dynset` nor `fwd`, which all of this stands on.
 
-/// The kind of an attribute that has others in it.
-const NESTED: u16 = 0x8000;
-/// What is no flag in a kind.
-const KIND: u16 = 0x3fff;
-const HEADER: usize = 4;
+use netlink_packet_core::{DefaultNla, Emitable as _, NLA_F_NESTED, NLA_HEADER_SIZE, NlasIterator};
 
 /// Attributes that are being written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,12 +12,10 @@ impl Attributes {
     /// Adds one with these bytes.
     #[must_use]
     pub fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
-        // All that is written here is far below what a length can say.
-        let length = u16::try_from(HEADER + value.len()).unwrap_or(u16::MAX);
-        self.0.extend(length.to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        let attribute = DefaultNla::new(kind, value.to_vec());
+        let mut bytes = vec![0; attribute.buffer_len()];
+        attribute.emit(&mut bytes);
+        self.0.extend(bytes);
         self
     }
 
@@ -48,7 +42,7 @@ impl Attributes {
     /// Adds one that has others in it.
     #[must_use]
     pub fn nested(self, kind: u16, inner: &Self) -> Self {
-        self.bytes(kind | NESTED, &inner.0)
+        self.bytes(kind | NLA_F_NESTED, &inner.0)
     }
 
     /// How long they are.
@@ -71,13 +65,11 @@ impl Attributes {
 }
 
 /// Reads attributes, each with its kind. What cannot be read ends it.
-pub fn read(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
-        let kind = u16::from_ne_bytes(bytes.get(2..4)?.try_into().ok()?) & KIND;
-        let value = bytes.get(HEADER..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
+pub fn read(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    NlasIterator::new(bytes).map_while(|attribute| {
+        let attribute = attribute.ok()?;
+        let (kind, length) = (attribute.kind(), usize::from(attribute.length()));
+        Some((kind, attribute.into_inner().get(NLA_HEADER_SIZE..length)?))
     })
 }
 
