@@ -13,6 +13,8 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 
+use mooring_test_netlab::netlab::{self, TEMPORARY};
+
 pub use beside::{Report, Row};
 pub(crate) use rest::{cloud_rests, end, program_rests};
 
@@ -74,6 +76,18 @@ pub(crate) fn conclude(name: &str, ended: Result<impl Outcome>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `make bench-…` of one that runs in a netlab: its whole `main`.
+pub(crate) fn in_netlab<T: Outcome>(name: &str, run: impl AsyncFnOnce() -> Result<T>) -> ExitCode {
+    let ended = netlab::enter_netlab_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        runtime.block_on(run())
+    });
+    conclude(name, ended)
 }
 
 /// Writes the head of a table in Markdown.

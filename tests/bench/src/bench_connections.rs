@@ -25,9 +25,8 @@ pub use flows::Flows;
 pub use load::Load;
 pub use report::Report;
 
-use crate::bench::{conclude, number};
+use crate::bench::{in_netlab, number};
 use mooring_test_netlab::failover::{FailoverCluster, Layout, Seen};
-use mooring_test_netlab::netlab::{self, TEMPORARY};
 use mooring_test_support::wait::try_eventually;
 
 /// How long anything may take to come to be.
@@ -71,15 +70,9 @@ impl Scale {
 
 /// `make bench-connections`. Fails if a connection breaks.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_netlab_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
-        let scale = Scale::from_environment()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
-        runtime.block_on(run(&scale))
-    });
-    conclude("bench-connections", ended)
+    in_netlab("bench-connections", async || {
+        run(&Scale::from_environment()?).await
+    })
 }
 
 /// Measures all. In a netlab.

@@ -31,10 +31,10 @@ pub use large::Large;
 pub use rows::{ClusterFault, ControlPlaneFault, Fault, Metric, Peer, ROWS, Row, Way};
 pub use table::{Quantiles, Table};
 
-use crate::bench::{conclude, number};
+use crate::bench::{in_netlab, number};
 use mooring_test_netlab::failover::faults::until;
 use mooring_test_netlab::failover::{FailoverCluster, Layout, Seen};
-use mooring_test_netlab::netlab::{self, TEMPORARY};
+use mooring_test_netlab::netlab;
 
 /// How often a repetition that does not count may be repeated, for each that is wanted.
 const MORE: usize = 2;
@@ -131,17 +131,12 @@ impl Moments {
 
 /// `make bench-failover`. Fails if a row is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_netlab_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
+    in_netlab("bench-failover", async || {
         let scale = Scale::from_environment()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
-        let mut table = runtime.block_on(run(&scale))?;
+        let mut table = run(&scale).await?;
         keep(&scale, &mut table)?;
         Ok(table)
-    });
-    conclude("bench-failover", ended)
+    })
 }
 
 /// Writes the measured data and the picture. Rows that were not measured this time stay as they were.

@@ -25,10 +25,9 @@ use anyhow::Result;
 
 pub use report::{Report, Row};
 
-use crate::bench::{conclude, number, proc};
+use crate::bench::{in_netlab, number, proc};
 use cluster::LivezCluster;
 use floor::Floor;
-use mooring_test_netlab::netlab::{self, TEMPORARY};
 use wrk::{Load, Run};
 
 /// What is done.
@@ -81,15 +80,9 @@ const LOADS: [(Load, Option<f64>); 4] = [
 
 /// `make bench-livez`. Fails if something is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_netlab_with(&[("TMPDIR", TEMPORARY)]).and_then(|()| {
-        let scale = Scale::from_environment()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
-        runtime.block_on(run(&scale))
-    });
-    conclude("bench-livez", ended)
+    in_netlab("bench-livez", async || {
+        run(&Scale::from_environment()?).await
+    })
 }
 
 /// Measures. In a netlab.

@@ -14,13 +14,14 @@ mod writer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 pub use node::{ControlPlaneNode, Part, State};
 pub use watch::Watch;
 pub use writer::{Noticed, Writer};
 
 use crate::failover::Seen;
+use crate::failover::faults::until_measured;
 use crate::netlab::{Host, Mac, Netlab, Watchdog};
 use mooring_test_cluster::control_plane::StackedNodes;
 use mooring_test_support::program::Program;
@@ -44,9 +45,6 @@ const AFTER: Duration = Duration::from_millis(1500);
 
 /// When is given up that all be well again.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// How often more than asked for is tried when the machine does not let the rig keep time.
-const MORE: usize = 3;
 
 /// Who votes, by a file.
 #[derive(Clone, Debug)]
@@ -288,13 +286,8 @@ impl ControlPlaneNodes {
         members: &Members,
         fault: impl Fn(&mut Self, &str) -> Result<()>,
     ) -> Result<Vec<Seen>> {
-        let mut all = Vec::new();
-        for _ in 0..times * (1 + MORE) {
-            let mut watch = self.watch().await?;
-            let speaker = watch
-                .speaker()
-                .context("nobody, or more than one, speaks")?;
-            let speaker = self.name_of(speaker);
+        until_measured(times, async || {
+            let (mut watch, speaker) = self.watch_speaker().await?;
             watch.begin();
             fault(self, &speaker)?;
             watch.settle(AFTER, LIMIT).await;
@@ -306,16 +299,8 @@ impl ControlPlaneNodes {
                 "{speaker} still has the address: {seen}"
             );
             self.restore(members).await?;
-            if seen.counts() {
-                all.push(seen);
-            }
-            if all.len() == times {
-                return Ok(all);
-            }
-        }
-        bail!(
-            "the machine is too busy: of {times} wanted, {} count",
-            all.len()
-        )
+            Ok(seen)
+        })
+        .await
     }
 }

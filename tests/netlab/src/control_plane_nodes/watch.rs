@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::{ADDRESSES, ControlPlaneNodes, ECHO};
 use crate::failover::Seen;
@@ -55,6 +55,18 @@ impl ControlPlaneNodes {
         let watch = self.begin_watch()?;
         watch.is_well(WELL, START).await?;
         Ok(watch)
+    }
+
+    /// [`Self::watch`], and who has the address.
+    ///
+    /// # Errors
+    /// If all is not well within 15 s, or not one node alone has it.
+    pub async fn watch_speaker(&self) -> Result<(Watch, String)> {
+        let watch = self.watch().await?;
+        let speaker = watch
+            .speaker()
+            .context("nobody, or more than one, speaks")?;
+        Ok((watch, self.name_of(speaker)))
     }
 }
 

@@ -32,12 +32,27 @@ pub async fn repeat(
     times: usize,
     fault: Fault,
 ) -> Result<Vec<Seen>> {
-    let mut all = Vec::new();
-    for _ in 0..times * (1 + MORE) {
+    until_measured(times, async || {
         let seen = fault(cluster).await?;
         println!("{seen}");
         seen.assert_safe();
         cluster.restore().await?;
+        Ok(seen)
+    })
+    .await
+}
+
+/// Lets something be seen until a rig that kept time has seen it so many times.
+///
+/// # Errors
+/// If it fails, or the machine is too busy.
+pub async fn until_measured(
+    times: usize,
+    mut see: impl AsyncFnMut() -> Result<Seen>,
+) -> Result<Vec<Seen>> {
+    let mut all = Vec::new();
+    for _ in 0..times * (1 + MORE) {
+        let seen = see().await?;
         if seen.counts() {
             all.push(seen);
         }

@@ -21,6 +21,14 @@ const SOON: Duration = Duration::from_secs(20);
 
 const THREE: [&str; 3] = ["cp1", "cp2", "cp3"];
 
+/// Three control-plane nodes that have come to rest.
+async fn three_nodes() -> (ControlPlaneNodes, Members) {
+    let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
+    let members = Members::new(1, &THREE);
+    nodes.start(&members).await.unwrap();
+    (nodes, members)
+}
+
 /// Half a second in the middle, and a second at most.
 fn assert_short(what: &str, seen: &[Seen]) {
     let mut outages: Vec<Duration> = seen.iter().map(|seen| seen.outage).collect();
@@ -40,9 +48,7 @@ fn assert_short(what: &str, seen: &[Seen]) {
 #[test]
 fn whatever_fails_another_node_has_the_address_within_a_second() {
     in_netlab(async || {
-        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
-        let members = Members::new(1, &THREE);
-        nodes.start(&members).await.unwrap();
+        let (mut nodes, members) = three_nodes().await;
 
         let killed = nodes.measure(3, &members, |nodes, speaker| {
             nodes.node_mut(speaker).kill(Part::ApiServer);
@@ -75,12 +81,9 @@ fn whatever_fails_another_node_has_the_address_within_a_second() {
 #[test]
 fn where_no_api_server_is_ready_the_address_stays_and_outlives_its_node() {
     in_netlab(async || {
-        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
-        let members = Members::new(1, &THREE);
-        nodes.start(&members).await.unwrap();
+        let (mut nodes, members) = three_nodes().await;
 
-        let mut watch = nodes.watch().await.unwrap();
-        let speaker = nodes.name_of(watch.speaker().unwrap());
+        let (mut watch, speaker) = nodes.watch_speaker().await.unwrap();
         watch.begin();
         for name in THREE {
             nodes.node(name).be_ready(false).unwrap();
@@ -117,8 +120,7 @@ fn where_no_api_server_is_ready_the_address_stays_and_outlives_its_node() {
         let heir = seen.speakers.last().unwrap().clone();
         assert_ne!(heir, speaker, "{seen}");
         nodes.restore(&members).await.unwrap();
-        let watch = nodes.watch().await.unwrap();
-        let speaker = nodes.name_of(watch.speaker().unwrap());
+        let (_, speaker) = nodes.watch_speaker().await.unwrap();
         assert_eq!(
             speaker, heir,
             "nothing moves since API servers are ready again"
@@ -196,9 +198,7 @@ fn a_dead_node_is_replaced_by_one_of_another_name() {
 #[test]
 fn all_nodes_restarted_at_once_agree_again() {
     in_netlab(async || {
-        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
-        let members = Members::new(1, &THREE);
-        nodes.start(&members).await.unwrap();
+        let (mut nodes, members) = three_nodes().await;
         let mut watch = nodes.watch().await.unwrap();
         watch.begin();
         for name in THREE {
@@ -215,11 +215,8 @@ fn all_nodes_restarted_at_once_agree_again() {
 #[test]
 fn a_node_that_has_lost_its_disk_votes_again_by_the_word_of_the_others() {
     in_netlab(async || {
-        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
-        let members = Members::new(1, &THREE);
-        nodes.start(&members).await.unwrap();
-        let mut watch = nodes.watch().await.unwrap();
-        let speaker = nodes.name_of(watch.speaker().unwrap());
+        let (mut nodes, members) = three_nodes().await;
+        let (mut watch, speaker) = nodes.watch_speaker().await.unwrap();
         watch.begin();
         nodes.node_mut(&speaker).crash().unwrap();
         nodes.node(&speaker).forget().unwrap();
@@ -254,11 +251,8 @@ fn of_two_nodes_with_a_witness_one_goes_on() {
 #[test]
 fn an_update_of_the_static_pod_moves_nothing() {
     in_netlab(async || {
-        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
-        let members = Members::new(1, &THREE);
-        nodes.start(&members).await.unwrap();
-        let mut watch = nodes.watch().await.unwrap();
-        let speaker = nodes.name_of(watch.speaker().unwrap());
+        let (mut nodes, members) = three_nodes().await;
+        let (mut watch, speaker) = nodes.watch_speaker().await.unwrap();
         watch.begin();
         // As the kubelet does: the old one ends before the new one starts.
         let old = nodes.node_mut(&speaker).take(Part::Announcer).unwrap();
@@ -293,11 +287,8 @@ fn an_update_of_the_static_pod_moves_nothing() {
 #[test]
 fn a_daemon_of_the_daemonset_that_starts_and_ends_beside_it_is_not_noticed() {
     in_netlab(async || {
-        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
-        let members = Members::new(1, &THREE);
-        nodes.start(&members).await.unwrap();
-        let mut watch = nodes.watch().await.unwrap();
-        let speaker = nodes.name_of(watch.speaker().unwrap());
+        let (nodes, _) = three_nodes().await;
+        let (mut watch, speaker) = nodes.watch_speaker().await.unwrap();
         watch.begin();
         let host = &nodes.node(&speaker).host;
         let leave = host.thread(leave_on_eth0);

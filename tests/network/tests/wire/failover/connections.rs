@@ -136,14 +136,20 @@ pub async fn drains_break_no_connection(cluster: &mut FailoverCluster) {
     keep(cluster, Value::Null).await;
 }
 
-/// The same connections stay through a move, and through the return to where they began.
-pub async fn connections_outlive_a_move_and_the_return(cluster: &mut FailoverCluster) {
+/// Connections of both families that are kept, and a first move: from where, and to where.
+async fn talk_and_move(cluster: &mut FailoverCluster) -> (Watch, TcpFlows, [String; 2]) {
     keep(cluster, json!("15m")).await;
     let (mut watch, first) = cluster.watch_speaker().await.unwrap();
     let sixes = talk_over_ipv6(cluster).await;
     watch.begin();
     let second = cluster.move_away(&watch, &first).await.unwrap();
     watch.is_well(500 * MS, SOON).await.unwrap();
+    (watch, sixes, [first, second])
+}
+
+/// The same connections stay through a move, and through the return to where they began.
+pub async fn connections_outlive_a_move_and_the_return(cluster: &mut FailoverCluster) {
+    let (watch, sixes, [first, second]) = talk_and_move(cluster).await;
     assert!(passes_on(cluster, &second), "{second} passes nothing on");
     // There is only one way from there.
     let mut others = cluster.members();
@@ -158,12 +164,7 @@ pub async fn connections_outlive_a_move_and_the_return(cluster: &mut FailoverClu
 
 /// The same connections stay through a chain of two moves, and through the return to where they began.
 pub async fn connections_outlive_moves_over_all_nodes_and_back(cluster: &mut FailoverCluster) {
-    keep(cluster, json!("15m")).await;
-    let (mut watch, first) = cluster.watch_speaker().await.unwrap();
-    let sixes = talk_over_ipv6(cluster).await;
-    watch.begin();
-    let second = cluster.move_away(&watch, &first).await.unwrap();
-    watch.is_well(500 * MS, SOON).await.unwrap();
+    let (watch, sixes, [first, second]) = talk_and_move(cluster).await;
     let third = cluster.move_away(&watch, &second).await.unwrap();
     assert_ne!(third, first);
     watch.is_well(500 * MS, SOON).await.unwrap();
