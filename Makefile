@@ -202,6 +202,14 @@ sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHED
 	@cargo build --workspace --locked --profile tools --bin sim
 	@target/tools/sim
 
+.PHONY: sweep-files
+sweep-files: export SEEDS ?= 2000
+sweep-files: ## Voters from files, as for an address of the control plane, in 2,000 schedules of faults; five minutes. SEEDS= changes it
+	$(call say,Building the tests of the daemon)
+	@cargo test --workspace --locked --lib --no-run
+	$(call say,The sweep: real machines, and files, disks and wires in memory)
+	@cargo test --workspace --locked --lib no_schedule_makes_two_speakers -- --nocapture
+
 .PHONY: model
 model: export ROUNDS ?= 6
 model: ## Explores small simulations of the fail-over protocol to the end. ROUNDS= changes how long

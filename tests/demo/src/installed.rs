@@ -13,6 +13,7 @@
 //! `NODE_PROGRAMS` names the folder that `tests/node-programs/build.sh` prints, `HELM` the program that
 //! `deploy/render.sh --helm` prints. Namespaces end with the program, and `cgroups::Cgroups` are removed.
 
+mod api_port;
 mod cgroups;
 mod client;
 mod cluster;

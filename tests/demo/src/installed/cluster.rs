@@ -1,6 +1,6 @@
 //! The cluster: control plane, scheduler, three machines, and a client.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -21,6 +21,9 @@ use super::images::Images;
 use super::machine::{CloudProvider, Machine, node_programs};
 use super::shell::Shell;
 
+/// The control plane's address: the first of the page, in the lab's network.
+pub(super) const CONTROL_PLANE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 100);
+
 /// The controllers that real nodes need besides.
 const CONTROLLERS: [&str; 6] = [
     "daemonset-controller",
@@ -37,6 +40,7 @@ pub(super) struct Installation {
     pub(super) client: Arc<Host>,
     pub(super) admin: kube::Client,
     pub(super) machines: Vec<Machine>,
+    api_server: SocketAddr,
     _scheduler: Process,
     _control_plane: ControlPlane,
     _lab: Netlab,
@@ -50,6 +54,7 @@ impl Installation {
         let Site { lab, nodes, client } = Site::build(&NODES)?;
         let options = Options::default()
             .bind(Netlab::GATEWAY_V4)
+            .server_name(CONTROL_PLANE.to_string())
             .with_controller_manager()
             // Pods find the API server by the Service `kubernetes`.
             .api_server_flag("--endpoint-reconciler-type=lease")
@@ -73,6 +78,7 @@ impl Installation {
             client: Arc::new(client),
             admin: control_plane.admin(),
             machines,
+            api_server: control_plane.url().trim_start_matches("https://").parse()?,
             _scheduler: scheduler,
             _control_plane: control_plane,
             _lab: lab,
@@ -88,6 +94,14 @@ impl Installation {
         )
         .await
         .map(drop)
+    }
+
+    /// An API server answers on each machine.
+    pub(super) async fn open_api_ports(&mut self) -> Result<()> {
+        let api_server = self.api_server;
+        let machines = self.machines.iter_mut();
+        let opened = machines.map(|machine| machine.open_api_port(api_server));
+        try_join_all(opened).await.map(drop)
     }
 
     /// Starts kube-proxy on all machines.

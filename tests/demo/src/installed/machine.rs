@@ -4,6 +4,7 @@
 mod files;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::scratch::Scratch;
 use mooring_test_support::wait::try_eventually;
 
+use super::api_port::ApiPort;
 use super::cgroups;
 use super::shell::output_of;
 
@@ -60,6 +62,7 @@ pub(super) struct Machine {
     disk: Scratch,
     programs: PathBuf,
     number: u8,
+    api_port: Option<ApiPort>,
     // The order matters: what runs on it goes before its first process.
     services: Vec<Process>,
     boot: Option<Process>,
@@ -76,6 +79,7 @@ impl Machine {
             disk: Scratch::new(&format!("disk-{name}"))?,
             programs: node_programs()?,
             number: host.ipv4().octets()[3],
+            api_port: None,
             services: Vec::new(),
             boot: None,
             host,
@@ -83,7 +87,12 @@ impl Machine {
         for folder in ["work-etc", "work-var", "containerd", "kubelet"] {
             fs::create_dir(machine.disk.join(folder))?;
         }
-        for folder in ["var/lib/containerd", "var/lib/kubelet", "var/log/pods"] {
+        for folder in [
+            "var/lib/containerd",
+            "var/lib/kubelet",
+            "var/log/pods",
+            "etc/kubernetes/manifests",
+        ] {
             fs::create_dir_all(machine.disk.join(folder))?;
         }
         let folder = machine.disk.join(IMAGES.trim_start_matches('/'));
@@ -177,6 +186,19 @@ impl Machine {
         outcome
             .await
             .map_err(|reason| anyhow!("the kubelet of {name} is not well: {reason}"))
+    }
+
+    /// An API server answers here.
+    pub(super) async fn open_api_port(&mut self, api_server: SocketAddr) -> Result<()> {
+        if self.api_port.is_none() {
+            self.api_port = Some(ApiPort::open(&self.host, api_server).await?);
+        }
+        Ok(())
+    }
+
+    /// It does so no more.
+    pub(super) fn close_api_port(&mut self) {
+        self.api_port = None;
     }
 
     /// Starts kube-proxy. The Node must have its address.

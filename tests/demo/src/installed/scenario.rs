@@ -1,5 +1,6 @@
 //! The life of an installation, step by step.
 
+mod control_plane;
 mod manifests;
 mod nodes;
 mod release;
@@ -35,6 +36,7 @@ struct Reader<'a> {
     install: Page,
     upgrade: Page,
     networks: Page,
+    control_plane: Page,
     tutorial: Page,
     before: Inventory,
 }
@@ -60,6 +62,7 @@ pub(super) async fn run(console: &Console) -> Result<()> {
         install,
         upgrade: Page::read("docs/how-to/upgrade.md")?,
         networks: Page::read("docs/how-to/l2-networks.md")?,
+        control_plane: Page::read("docs/how-to/control-plane.md")?,
         tutorial: Page::read("docs/tutorial/first-cluster.md")?,
     };
     let outcome = reader.follow().await;
@@ -88,17 +91,24 @@ async fn start_kubelets(steps: &Steps<'_>, installation: &mut Installation) -> R
 impl Reader<'_> {
     async fn follow(&mut self) -> Result<()> {
         let console = self.steps.console;
+        console.chapter("An address for the control plane");
+        self.start_static_pods().await?;
+        self.lose_api_server().await?;
         console.chapter("By the chart, for machines of a file");
         self.install_by_chart().await?;
         self.serve().await?;
+        self.show_control_plane().await?;
         console.chapter("The daemons, and the machines under them");
         self.roll_daemons().await?;
         self.reboot_speaker().await?;
+        self.static_pods_are_back().await?;
         self.delete_speakers_node().await?;
         console.chapter("Another version, and back");
         self.upgrade().await?;
         self.roll_back().await?;
+        self.update_static_pods().await?;
         console.chapter("Away");
+        self.remove_static_pods().await?;
         self.uninstall_chart().await?;
         console.chapter("By plain manifests, without a cloud");
         self.install_by_manifests().await?;

@@ -1,13 +1,16 @@
 //! Clients that notice every lost packet and every broken connection, and what answers them.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use futures::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 use super::host::Host;
 use super::namespace;
@@ -37,6 +40,22 @@ impl Threads {
         self.threads.push(std::thread::spawn(move || work(&stop)));
     }
 
+    /// One thread for as many connections as there are: with one each, a thousand of them would take the
+    /// processors from the programs that are tested.
+    fn spawn_async(&mut self, work: impl AsyncFnOnce() + Send + 'static) -> std::io::Result<()> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build()?;
+        self.spawn(move |stop| {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = work() => {}
+                    () = until_set(stop) => {}
+                }
+            });
+        });
+        Ok(())
+    }
+
     fn end(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -49,6 +68,12 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+async fn until_set(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        sleep(STOP_INTERVAL).await;
     }
 }
 
@@ -81,24 +106,28 @@ impl Host {
                 }
             }
         });
-        threads.spawn(move |stop| {
-            while !stop.load(Ordering::Relaxed) {
-                match tcp.accept() {
-                    // It ends with the connection.
-                    Ok((stream, _)) => drop(std::thread::spawn(move || send_back(stream))),
-                    Err(_) => std::thread::sleep(STOP_INTERVAL),
-                }
-            }
-        });
+        threads.spawn_async(async move || answer_connections(tcp).await)?;
         Ok(Echo { _threads: threads })
     }
 }
 
-fn send_back(mut stream: TcpStream) {
-    let mut buffer = [0; 16 * 1024];
-    let _ = stream.set_nonblocking(false);
-    while let Ok(length) = stream.read(&mut buffer) {
-        if length == 0 || stream.write_all(&buffer[..length]).is_err() {
+async fn answer_connections(listener: TcpListener) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        return;
+    };
+    loop {
+        match listener.accept().await {
+            // It ends with the connection.
+            Ok((stream, _)) => drop(tokio::spawn(send_back(stream))),
+            Err(_) => sleep(STOP_INTERVAL).await,
+        }
+    }
+}
+
+async fn send_back(mut stream: TcpStream) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(length) = stream.read(&mut buffer).await {
+        if length == 0 || stream.write_all(&buffer[..length]).await.is_err() {
             return;
         }
     }
@@ -273,35 +302,45 @@ pub struct TcpFlows {
 impl Host {
     /// Makes connections to an echo, and talks on each of them 20 times a second.
     pub fn tcp_flows(&self, to: SocketAddr, count: usize) -> Result<TcpFlows> {
+        let connect = |_| {
+            let stream = self.connect(to, Duration::from_secs(2))?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            anyhow::Ok(stream)
+        };
+        let streams = (0..count).map(connect).collect::<Result<Vec<_>>>()?;
         let mut flows = TcpFlows {
             broken: Arc::default(),
             alive: Arc::new(Mutex::new(vec![Instant::now(); count])),
             threads: Threads::default(),
         };
-        for index in 0..count {
-            let stream = self.connect(to, Duration::from_secs(2))?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(TCP_PATIENCE))?;
-            let (broken, alive) = (Arc::clone(&flows.broken), Arc::clone(&flows.alive));
-            flows.threads.spawn(move |stop| {
-                while !stop.load(Ordering::Relaxed) {
-                    if talk(&stream).is_err_and(|error| error.kind() != ErrorKind::Interrupted) {
-                        broken.fetch_add(1, Ordering::Relaxed);
-                        return;
-                    }
-                    lock(&alive)[index] = Instant::now();
-                    std::thread::sleep(TCP_TURN);
-                }
+        let (broken, alive) = (Arc::clone(&flows.broken), Arc::clone(&flows.alive));
+        flows.threads.spawn_async(async move || {
+            let clients = streams.into_iter().enumerate();
+            let clients = clients.map(async |(index, stream)| {
+                // One after the other, not all at once.
+                sleep(TCP_TURN.mul_f64(index as f64 / count as f64)).await;
+                let note = || lock(&alive)[index] = Instant::now();
+                // It ends with an error only.
+                let _ = talk_on(stream, note).await;
+                broken.fetch_add(1, Ordering::Relaxed);
             });
-        }
+            join_all(clients).await;
+        })?;
         Ok(flows)
     }
 }
 
-fn talk(mut stream: &TcpStream) -> std::io::Result<()> {
+/// Asks and is answered until that fails.
+async fn talk_on(stream: std::net::TcpStream, note: impl Fn()) -> std::io::Result<()> {
+    let mut stream = TcpStream::from_std(stream)?;
     let mut answer = [0; 8];
-    stream.write_all(b"are you?")?;
-    stream.read_exact(&mut answer)
+    loop {
+        stream.write_all(b"are you?").await?;
+        timeout(TCP_PATIENCE, stream.read_exact(&mut answer)).await??;
+        note();
+        sleep(TCP_TURN).await;
+    }
 }
 
 impl TcpFlows {

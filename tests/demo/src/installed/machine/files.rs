@@ -83,6 +83,7 @@ pub(super) fn kubelet(cgroup: &str) -> String {
         "localStorageCapacityIsolation": false,
         "oomScoreAdj": 0,
         "resolvConf": "",
+        "staticPodPath": "/etc/kubernetes/manifests",
         // Roll-outs wait for what the kubelet says of a Pod.
         "syncFrequency": "10s",
     })
