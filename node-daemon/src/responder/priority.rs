@@ -18,7 +18,8 @@ pub(super) fn raise() {
         tracing::info!(
             %error,
             "the thread of the segments has no precedence over others: on a node without free processor \
-             time it may lose its right to speak; does the daemon have the capability SYS_NICE?"
+             time it may lose its right to speak; the daemon needs the capability SYS_NICE, and with cgroup v1 on \
+             a kernel with CONFIG_RT_GROUP_SCHED also cpu.rt_runtime_us of its cgroup"
         );
     }
 }

@@ -40,9 +40,9 @@ const REPORTS: usize = 1024;
 /// How often to look even if nothing happens.
 const LOOK: Duration = Duration::from_millis(200);
 /// For how long the address stays on `lo` when this process ends on a node whose API server is ready: the kubelet
-/// ends a static Pod before it starts the next version of it. Others only answer meanwhile, so that no connection
-/// moves, and give the address back.
-const LEFT_FOR: Duration = Duration::from_secs(20);
+/// ends a static Pod, and looks 10 to 15 s later whether the next version of it may start (`backOffPeriod` in
+/// `pkg/kubelet`, with a jitter). Others only answer meanwhile, so that no connection moves, and give the address back.
+const LEFT_FOR: Duration = Duration::from_secs(30);
 /// After that time it is known whether the API server is ready.
 const PROBING: Duration = Duration::from_secs(1);
 /// After that time everybody who lives has been heard.

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use mooring_test_support::wait::try_eventually;
 
 /// The variable that tells the program inside of the namespaces the name of the run's cgroup.
 const VARIABLE: &str = "MOORING_INSTALL_CGROUP";
@@ -13,6 +15,9 @@ const ROOT: &str = "/sys/fs/cgroup";
 
 /// What a kubelet asks for. Others are not missed.
 const REQUIRED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// How long processes that were killed may take to be gone.
+const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits until its stdin closes, which happens when the program ends for whatever reason, then removes
 /// the cgroups. The processes in them may just be ending, so it repeats.
@@ -70,12 +75,13 @@ impl Drop for Cgroups {
 
 /// The path of a node's cgroup, for its kubelet. It is made in each hierarchy; what an earlier start of
 /// the node has left there is removed.
-pub(super) fn of_node(node: &str) -> Result<String> {
+pub(super) async fn of_node(node: &str) -> Result<String> {
     let run = std::env::var(VARIABLE).context("the run has no cgroup")?;
     for root in hierarchies()? {
         let folder = root.join(&run).join(node);
         if folder.exists() {
-            clear(&folder)?;
+            let cleared = try_eventually(END_LIMIT, async || clear(&folder));
+            cleared.await.map_err(|reason| anyhow!("{reason}"))?;
         }
         fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         delegate(&folder)?;
@@ -83,7 +89,7 @@ pub(super) fn of_node(node: &str) -> Result<String> {
     Ok(format!("/{run}/{node}"))
 }
 
-/// Removes a cgroup, with those in it. None has a process any more.
+/// Removes a cgroup, with those in it. Processes in them may still be ending: then it fails.
 fn clear(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

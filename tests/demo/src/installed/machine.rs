@@ -133,7 +133,7 @@ impl Machine {
 
     /// Switches it on, and starts containerd. `/run` and the cgroups are empty; the disk is as it was.
     pub(super) async fn boot(&mut self) -> Result<()> {
-        let cgroup = cgroups::of_node(self.name())?;
+        let cgroup = cgroups::of_node(self.name()).await?;
         self.write("etc/kubernetes/kubelet.yaml", &files::kubelet(&cgroup))?;
         let namespaces = [
             "--mount",

@@ -105,11 +105,13 @@ impl Reader<'_> {
         self.delete_speakers_node().await?;
         console.chapter("Another version, and back");
         self.upgrade().await?;
+        let renewed = self.renew_static_pod().await?;
         self.roll_back().await?;
-        self.update_static_pods().await?;
+        self.static_pod_is_renewed(&renewed).await?;
         console.chapter("Away");
         self.remove_static_pods().await?;
         self.uninstall_chart().await?;
+        self.address_is_gone().await?;
         console.chapter("By plain manifests, without a cloud");
         self.install_by_manifests().await?;
         self.serve().await?;

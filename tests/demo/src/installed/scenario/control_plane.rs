@@ -55,13 +55,7 @@ impl Reader<'_> {
                 let tag = env!("CARGO_PKG_VERSION");
                 let file = self.by_image(tag, &file)?;
                 let both = format!("{file}\n{}", self.static_pod(tag)?);
-                try_join_all(
-                    installation
-                        .machines
-                        .iter()
-                        .map(|machine| machine.run(&both)),
-                )
-                .await?;
+                self.on_all_machines(&both).await?;
                 let speaker = eventually(async || self.control_plane_speaker().await).await?;
                 Ok(format!("at {CONTROL_PLANE}, by {speaker}"))
             })
@@ -117,35 +111,60 @@ impl Reader<'_> {
             .await
     }
 
-    /// Static Pods with another image, one after the other.
-    pub(super) async fn update_static_pods(&self) -> Result<()> {
+    /// Writes a static Pod with another image, where the address is; gives the node.
+    pub(super) async fn renew_static_pod(&self) -> Result<String> {
+        let speaker = self.control_plane_speaker().await?;
+        let number = self.installation.number_of(&speaker)?;
         let pod = self.static_pod(NEXT_TAG)?;
+        self.installation.machines[number].run(&pod).await?;
+        Ok(speaker)
+    }
+
+    /// The static Pod of this node has been replaced, and has the address as before.
+    pub(super) async fn static_pod_is_renewed(&self, node: &str) -> Result<()> {
         self.steps
-            .take("static Pods updated", 180, async {
-                for machine in &self.installation.machines {
-                    machine.run(&pod).await?;
-                    eventually(async || self.static_pod_runs(machine.name(), NEXT_TAG).await)
-                        .await?;
-                    eventually(async || self.control_plane_speaker().await).await?;
-                }
-                Ok(format!("all run the image {NEXT_TAG}"))
+            .take("a static Pod is updated", 60, async {
+                eventually(async || {
+                    self.static_pod_runs(node, NEXT_TAG).await?;
+                    let speaker = self.control_plane_speaker().await?;
+                    ensure!(speaker == node, "{speaker} has the address, and not {node}");
+                    Ok(())
+                })
+                .await?;
+                Ok(format!(
+                    "{node} runs the image {NEXT_TAG}, and has the address as before"
+                ))
             })
             .await
     }
 
-    /// The page's way back: nothing of it is left.
+    /// The page's way back. The address goes a while later.
     pub(super) async fn remove_static_pods(&self) -> Result<()> {
-        let machines = &self.installation.machines;
-        let page = &self.control_plane;
-        let end = page.command("rm /etc/kubernetes/manifests")?;
-        let remove = page.command("rm -r /etc/mooring/control-plane.yaml")?;
+        let end = self.control_plane.command("rm /etc/kubernetes/manifests")?;
+        let remove = self
+            .control_plane
+            .command("rm -r /etc/mooring/control-plane.yaml")?;
         self.steps
             .take("static Pods removed", 60, async {
-                try_join_all(machines.iter().map(|machine| machine.run(&end))).await?;
+                self.on_all_machines(&end).await?;
                 eventually(async || {
                     let pods = self.static_pods().await?;
                     ensure!(pods.is_empty(), "{} static Pods", pods.len());
-                    for machine in machines {
+                    Ok(())
+                })
+                .await?;
+                self.on_all_machines(&remove).await?;
+                Ok("and what they have written".to_owned())
+            })
+            .await
+    }
+
+    /// The kernel has taken the address off.
+    pub(super) async fn address_is_gone(&self) -> Result<()> {
+        self.steps
+            .take("their address is gone", 60, async {
+                eventually(async || {
+                    for machine in &self.installation.machines {
                         let addresses = machine.host.ip("address show dev lo")?;
                         let has = addresses.contains(&format!("{CONTROL_PLANE}/"));
                         ensure!(!has, "{} has {CONTROL_PLANE}", machine.name());
@@ -153,10 +172,16 @@ impl Reader<'_> {
                     Ok(())
                 })
                 .await?;
-                try_join_all(machines.iter().map(|machine| machine.run(&remove))).await?;
                 Ok(format!("no machine has {CONTROL_PLANE}"))
             })
             .await
+    }
+
+    async fn on_all_machines(&self, commands: &str) -> Result<()> {
+        let machines = self.installation.machines.iter();
+        try_join_all(machines.map(|machine| machine.run(commands)))
+            .await
+            .map(drop)
     }
 
     /// Who has the address; all machines say the same, and an API server answers there.
