@@ -6,6 +6,8 @@
 //!               Pods: mooring-node, mooring-central, web           ├─ client, ten requests a second
 //! ```
 //!
+//! Static Pods give the control plane an address: `api_port` is each machine's API server.
+//!
 //! A node is a network, mount and process namespace of its own, with its own `/etc`, `/var`, `/run` and
 //! cgroup: `machine::Machine`. Its kubelet runs the images that `make image` builds. The commands are
 //! those of the pages: `guide::Page`. After each step it is counted what the client has lost.

@@ -47,6 +47,7 @@ mod quota;
 pub mod raw;
 mod relay;
 mod segment;
+mod threads;
 mod unplugged;
 mod watchdog;
 

@@ -40,9 +40,8 @@ pub(super) struct Installation {
     pub(super) client: Arc<Host>,
     pub(super) admin: kube::Client,
     pub(super) machines: Vec<Machine>,
-    api_server: SocketAddr,
     _scheduler: Process,
-    _control_plane: ControlPlane,
+    control_plane: ControlPlane,
     _lab: Netlab,
 }
 
@@ -78,9 +77,8 @@ impl Installation {
             client: Arc::new(client),
             admin: control_plane.admin(),
             machines,
-            api_server: control_plane.url().trim_start_matches("https://").parse()?,
             _scheduler: scheduler,
-            _control_plane: control_plane,
+            control_plane,
             _lab: lab,
         })
     }
@@ -98,7 +96,8 @@ impl Installation {
 
     /// An API server answers on each machine.
     pub(super) async fn open_api_ports(&mut self) -> Result<()> {
-        let api_server = self.api_server;
+        let url = self.control_plane.url();
+        let api_server: SocketAddr = url.trim_start_matches("https://").parse()?;
         let machines = self.machines.iter_mut();
         let opened = machines.map(|machine| machine.open_api_port(api_server));
         try_join_all(opened).await.map(drop)

@@ -19,7 +19,7 @@ pub(super) const SANDBOX: &str = "localhost/busybox:1";
 pub(super) const NEXT_TAG: &str = "next";
 
 /// What containerd takes names without a registry for.
-const REGISTRY: &str = "docker.io/library";
+pub(super) const REGISTRY: &str = "docker.io/library";
 
 /// What buildah says where the kernel has refused to seal its copy of itself, which happens now and then.
 const NOT_SEALED: &str = "sealing memfd copy";

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,9 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::host::Host;
 use super::namespace;
-
-/// How soon a thread notices that it should stop.
-const STOP_INTERVAL: Duration = Duration::from_millis(20);
+use super::threads::{STOP_INTERVAL, Threads};
 
 /// How long an answer may take that counts.
 const LATEST_ANSWER: Duration = Duration::from_millis(300);
@@ -26,56 +23,6 @@ const TCP_TURN: Duration = Duration::from_millis(50);
 
 /// How long a TCP client waits for an answer before the connection counts as broken.
 const TCP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Threads that end with this.
-#[derive(Debug, Default)]
-struct Threads {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Threads {
-    fn spawn(&mut self, work: impl FnOnce(&AtomicBool) + Send + 'static) {
-        let stop = Arc::clone(&self.stop);
-        self.threads.push(std::thread::spawn(move || work(&stop)));
-    }
-
-    /// One thread for as many connections as there are: with one each, a thousand of them would take the
-    /// processors from the programs that are tested.
-    fn spawn_async(&mut self, work: impl AsyncFnOnce() + Send + 'static) -> std::io::Result<()> {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_all().build()?;
-        self.spawn(move |stop| {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = work() => {}
-                    () = until_set(stop) => {}
-                }
-            });
-        });
-        Ok(())
-    }
-
-    fn end(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // A panic in it has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-async fn until_set(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        sleep(STOP_INTERVAL).await;
-    }
-}
 
 // --- what answers -----------------------------------------------------------------------------------
 
@@ -266,7 +213,7 @@ impl UdpFlow {
 
     /// Sends no more.
     pub fn stop(&self) {
-        self.threads.stop.store(true, Ordering::Relaxed);
+        self.threads.stop();
     }
 
     /// Stops, waits for what is on its way, and says what has been missed of what was sent since.

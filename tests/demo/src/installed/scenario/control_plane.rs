@@ -1,6 +1,8 @@
 //! An address for the control plane, by static Pods: kubelets run them before there is anything else, and beside
 //! the daemons.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +11,7 @@ use serde_json::Value;
 
 use super::super::api_port::PORT;
 use super::super::cluster::CONTROL_PLANE;
-use super::super::images::NEXT_TAG;
+use super::super::images::{NEXT_TAG, REGISTRY};
 use super::super::machine::Machine;
 use super::{Reader, eventually};
 
@@ -186,18 +188,16 @@ impl Reader<'_> {
 
     /// Who has the address; all machines say the same, and an API server answers there.
     async fn control_plane_speaker(&self) -> Result<String> {
-        let mut speakers = Vec::new();
+        let mut speakers = BTreeSet::new();
         for machine in &self.installation.machines {
             let state: Value = serde_json::from_str(&machine.run(STATE).await?)?;
             let voters = state["voters"].as_array().map(Vec::len);
             ensure!(voters == Some(self.installation.machines.len()), "{state}");
-            speakers.push(state["speaker"].as_str().map(str::to_owned));
+            speakers.insert(state["speaker"].as_str().map(str::to_owned));
         }
-        let [first, others @ ..] = speakers.as_slice() else {
-            anyhow::bail!("there is no machine");
-        };
-        let speaker = first.clone().context("nobody has the address")?;
-        ensure!(others.iter().all(|other| other == first), "{speakers:?}");
+        ensure!(speakers.len() == 1, "{speakers:?}");
+        let speaker = speakers.into_iter().next().flatten();
+        let speaker = speaker.context("nobody has the address")?;
         let server = format!("--server=https://{CONTROL_PLANE}:{PORT} --request-timeout=2s");
         let ask = format!("kubectl {server} get --raw /readyz");
         self.installation.shell.run(&ask).await?;
@@ -241,7 +241,7 @@ impl Reader<'_> {
     /// Commands of the program in the image with this tag.
     fn by_image(&self, tag: &str, commands: &str) -> Result<String> {
         let program = self.page_command("mooring-node() {")?;
-        let image = format!("docker.io/library/mooring-node:{tag}");
+        let image = format!("{REGISTRY}/mooring-node:{tag}");
         Ok(format!("{program}\n{commands}").replace("IMAGE", &image))
     }
 
