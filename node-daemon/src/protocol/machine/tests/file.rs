@@ -402,7 +402,7 @@ fn no_schedule_makes_two_speakers() {
     }
     println!("{seeds} schedules, never two speakers: {met:?}");
     assert!(
-        met.lost > 20 && met.joined > 10 && met.revision > 5,
+        met.lost > seeds / 3 && met.joined > seeds / 6 && met.revision > 5,
         "{met:?}"
     );
 }
@@ -411,9 +411,9 @@ fn no_schedule_makes_two_speakers() {
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     /// Disks that were lost.
-    lost: usize,
+    lost: u64,
     /// Nodes that were told again who votes.
-    joined: usize,
+    joined: u64,
     /// The latest revision that was served.
     revision: u64,
 }
