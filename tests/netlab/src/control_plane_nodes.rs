@@ -286,21 +286,30 @@ impl ControlPlaneNodes {
         members: &Members,
         fault: impl Fn(&mut Self, &str) -> Result<()>,
     ) -> Result<Vec<Seen>> {
-        until_measured(times, async || {
-            let (mut watch, speaker) = self.watch_speaker().await?;
-            watch.begin();
-            fault(self, &speaker)?;
-            watch.settle(AFTER, LIMIT).await;
-            let seen = watch.end(self);
-            println!("{seen}");
-            seen.assert_safe();
-            ensure!(
-                seen.speakers.last().is_some_and(|last| *last != speaker),
-                "{speaker} still has the address: {seen}"
-            );
-            self.restore(members).await?;
-            Ok(seen)
-        })
-        .await
+        until_measured(times, async || self.measure_once(members, &fault).await).await
+    }
+
+    /// The same once, whether the rig keeps time or not.
+    ///
+    /// # Errors
+    /// See [`Self::measure`].
+    pub async fn measure_once(
+        &mut self,
+        members: &Members,
+        fault: impl Fn(&mut Self, &str) -> Result<()>,
+    ) -> Result<Seen> {
+        let (mut watch, speaker) = self.watch_speaker().await?;
+        watch.begin();
+        fault(self, &speaker)?;
+        watch.settle(AFTER, LIMIT).await;
+        let seen = watch.end(self);
+        println!("{seen}");
+        seen.assert_safe();
+        ensure!(
+            seen.speakers.last().is_some_and(|last| *last != speaker),
+            "{speaker} still has the address: {seen}"
+        );
+        self.restore(members).await?;
+        Ok(seen)
     }
 }

@@ -125,12 +125,14 @@ const fn is_to_leave(here: Here<'_>) -> bool {
     }
 }
 
-/// Whether another node than this one, which could take the address, has an API server that is ready.
+/// Whether another node than this one, which could take the address, has an API server that is ready. One whose
+/// link has flapped takes it when the address is to leave this node.
 #[must_use]
 pub fn is_other_ready(members: &[responder::Member], me: NodeId) -> bool {
     members.iter().any(|member| {
         let flags = member.flags;
-        let hindered = flags.draining || flags.vlan_down || flags.unfit || flags.released;
+        let cut_off = flags.vlan_down && !member.on_segment;
+        let hindered = flags.draining || cut_off || flags.unfit || flags.released;
         let lives = member.alive && !member.suspected && member.contact.mac.is_some();
         member.node != me && lives && !hindered && member.weight == Weight::USUAL
     })
@@ -310,6 +312,14 @@ mod tests {
         assert!(!others(&|member| member.suspected = true));
         assert!(!others(&|member| member.flags.draining = true));
         assert!(!others(&|member| member.contact.mac = None), "a witness");
+        let cut_off = |on_segment| {
+            others(&|member| {
+                member.flags.vlan_down = true;
+                member.on_segment = on_segment;
+            })
+        };
+        assert!(!cut_off(false));
+        assert!(cut_off(true), "its link has flapped, and is up");
     }
 
     #[test]

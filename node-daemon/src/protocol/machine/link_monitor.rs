@@ -11,6 +11,7 @@ use super::sending::ON_SEGMENT;
 use crate::protocol::decision::{Cause, Decision, Transition};
 use crate::protocol::message::{Answer, Key, NodeId};
 use crate::protocol::time::Moment;
+use crate::protocol::view::Wanted;
 
 /// What is felt is looked at that often, and more often while in doubt.
 const LOOK: Duration = Duration::from_millis(100);
@@ -202,16 +203,26 @@ impl Machine {
             .any(|node| candidates.is_none_or(|candidates| candidates.include(node)))
     }
 
-    /// Whether there is a key that nobody holds, and nobody but this node could.
+    /// Whether there is a key that nobody holds, or that is to leave its holder, and nobody but this node
+    /// could take.
     fn is_needed(&self) -> bool {
         let mut keys = self.view.iter().flat_map(|view| &view.keys);
         self.speaks_on_segment()
             && self.hears_quorum()
             && keys.any(|(key, wanted)| {
+                let holder = self.owners.get(key);
                 wanted.candidates.include(self.me)
-                    && !self.owners.contains_key(key)
+                    && holder.is_none_or(|holder| self.is_to_lose(*holder, wanted))
                     && !self.has_heir(Some(*key))
             })
+    }
+
+    /// Whether another is to have a key no more, as far as it says so, if somebody can take it.
+    fn is_to_lose(&self, holder: NodeId, wanted: &Wanted) -> bool {
+        let flags = self.peers.get(&holder).map(|peer| peer.last.flags);
+        flags.is_some_and(|flags| {
+            flags.draining || flags.unfit || !wanted.candidates.include(holder)
+        })
     }
 
     /// Those that voters hear on the segment, and this node has never heard.

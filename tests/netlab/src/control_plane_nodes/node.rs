@@ -6,12 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
-use super::{ADDRESSES, ECHO};
+use super::{ADDRESSES, ECHO, SOON};
 use crate::netlab::Host;
 use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::program::Program;
+use mooring_test_support::wait::try_eventually;
 
 /// What a node of the control plane runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,28 +220,55 @@ impl ControlPlaneNode {
     /// # Errors
     /// If it does not answer.
     pub async fn state(&self) -> Result<State> {
-        let answer = self.host.get("http://127.0.0.1:10272/metrics").await?;
-        let sum = |name: &str, labels: &[&str]| {
-            let lines = answer.body.lines().filter(|line| {
-                let rest = line.strip_prefix(name);
-                rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
-                    && labels.iter().all(|label| line.contains(label))
-            });
-            let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
-            values.sum::<usize>()
-        };
+        let metrics = self.metrics().await?;
         let on_loopback = self.host.ip("-oneline address show dev lo")?;
         let has = |address: &&IpAddr| on_loopback.contains(&format!(" {address}/"));
         let addresses = ADDRESSES.iter().filter(has).count();
         let heard = ["path=\"node_network\"", "state=\"heard\""];
         Ok(State {
-            ready: sum("mooring_control_plane_ready", &[]) == 1,
-            revision: u64::try_from(sum("mooring_control_plane_revision", &[]))?,
-            quorum: sum("mooring_l2_quorum", &[]) == 1,
-            peers: sum("mooring_l2_peers", &heard),
+            ready: metrics.sum("mooring_control_plane_ready", &[]) == 1,
+            revision: u64::try_from(metrics.sum("mooring_control_plane_revision", &[]))?,
+            quorum: metrics.sum("mooring_l2_quorum", &[]) == 1,
+            peers: metrics.sum("mooring_l2_peers", &heard),
             addresses,
-            announced: sum("mooring_l2_owner", &[]),
+            announced: metrics.sum("mooring_l2_owner", &[]),
         })
+    }
+
+    /// What its announcer says of itself.
+    async fn metrics(&self) -> Result<Metrics> {
+        let answer = self.host.get("http://127.0.0.1:10272/metrics").await?;
+        Ok(Metrics(answer.body))
+    }
+
+    /// Pulls its cable three times, and plugs it in again: its link is then left alone for a minute.
+    ///
+    /// # Errors
+    /// If its announcer does not see that in time.
+    pub async fn flap(&self) -> Result<()> {
+        for times in 1..=3 {
+            for is_in in [false, true] {
+                if is_in {
+                    self.host.plug_cable()?;
+                } else {
+                    self.host.pull_cable()?;
+                }
+                try_eventually(SOON, async || {
+                    let state = self.state().await?;
+                    ensure!(state.quorum == is_in, "{state:?} after {times} times");
+                    Ok(())
+                })
+                .await
+                .map_err(anyhow::Error::msg)?;
+            }
+        }
+        let damped = ["transition=\"damped\""];
+        let times = self
+            .metrics()
+            .await?
+            .sum("mooring_l2_transitions_total", &damped);
+        ensure!(times > 0, "its link has not been left alone");
+        Ok(())
     }
 
     /// The last lines of its announcer's log.
@@ -265,6 +293,22 @@ impl ControlPlaneNode {
             fs::remove_dir_all(state)?;
         }
         Ok(())
+    }
+}
+
+/// The page of metrics.
+struct Metrics(String);
+
+impl Metrics {
+    /// The sum of all of a name with these labels.
+    fn sum(&self, name: &str, labels: &[&str]) -> usize {
+        let lines = self.0.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|label| line.contains(label))
+        });
+        let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+        values.sum()
     }
 }
 

@@ -7,6 +7,7 @@ mod entry;
 use std::time::Duration;
 
 use mooring_test_netlab::control_plane_nodes::{ControlPlaneNodes, Members, Part};
+use mooring_test_netlab::failover::faults::until_measured;
 use mooring_test_netlab::failover::{Seen, millis};
 use mooring_test_netlab::netlab::in_netlab;
 use mooring_test_support::figures::figure;
@@ -75,6 +76,29 @@ fn whatever_fails_another_node_has_the_address_within_a_second() {
             nodes.node(speaker).host.pull_cable()
         });
         assert_short("its cable is pulled", &unplugged.await.unwrap());
+    });
+}
+
+#[test]
+fn nodes_whose_links_have_flapped_take_the_address_from_one_whose_api_server_is_killed() {
+    in_netlab(async || {
+        let (mut nodes, members) = three_nodes().await;
+        let killed = until_measured(1, async || {
+            let (_, speaker) = nodes.watch_speaker().await?;
+            for name in THREE.iter().filter(|name| **name != speaker) {
+                nodes.node(name).flap().await?;
+            }
+            let kill = |nodes: &mut ControlPlaneNodes, killed: &str| {
+                assert_eq!(killed, speaker, "no address was to move before");
+                nodes.node_mut(killed).kill(Part::ApiServer);
+                Ok(())
+            };
+            nodes.measure_once(&members, kill).await
+        });
+        assert_short(
+            "its API server is killed after the others' links have flapped",
+            &killed.await.unwrap(),
+        );
     });
 }
 

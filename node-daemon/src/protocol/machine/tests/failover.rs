@@ -326,6 +326,43 @@ fn a_link_that_flaps_is_used_at_once_for_what_nobody_else_could_speak_for() {
 }
 
 #[test]
+fn a_link_that_flaps_is_used_at_once_for_what_is_to_leave_its_holder() {
+    let leave: [fn(&mut World); 3] = [
+        |world| world.change_local(1, |local| local.draining = true),
+        |world| world.change_local(1, |local| local.service_proxy_works = false),
+        |world| {
+            let keys = world.keys.iter_mut();
+            keys.for_each(|(key, old)| *old = wanted(*key, &[2, 3]));
+            world.change_view();
+        },
+    ];
+    for leave in leave {
+        let mut world = World::settled(9);
+        world.flap(2);
+        world.flap(3);
+        assert_eq!(world.keys_of(1).len(), 9);
+        world.forget_gaps();
+        leave(&mut world);
+        world.run(ms(3700));
+        assert!(world.keys_of(1).is_empty());
+        world.expect_all_spoken();
+        assert!(world.gap() < ms(20), "{:?}", world.gap());
+    }
+}
+
+#[test]
+fn a_holder_that_stays_ends_no_damping() {
+    let mut world = World::settled(9);
+    world.flap(2);
+    world.flap(3);
+    world.run(ms(4000));
+    for node in [2, 3] {
+        assert!(world.hosts[&node].machine.flags().vlan_down, "{node}");
+    }
+    assert_eq!(world.keys_of(1).len(), 9);
+}
+
+#[test]
 fn a_holder_that_is_cut_off_learns_it_from_a_node_whose_link_is_left_alone() {
     let mut world = World::settled(9);
     world.flap(1);
