@@ -11,10 +11,12 @@
 //! the path, and a circle would need one that is before itself. It holds for whatever the tables say
 //! of other nodes, and needs no clock that is shared: each node goes by its own last time alone.
 //!
-//! A speaker takes the one that it is about to hand over to for its successor a moment before. That one has
+//! A speaker takes the one that it is about to hand over to for its successor a moment before, and only if that one has
 //! said that it is prepared: until it has spoken itself, it passes on nothing that comes from a member, so it is
 //! on no circle. If it does not take the address, the speaker goes on, and forgets it after 5 s, or
-//! when it hands over to somebody else; and the other forgets what it has prepared.
+//! when it hands over to somebody else; and the other forgets what it has prepared. Whoever takes the address without
+//! having said so is no successor, since its kernel may do what it did after an older time: what the speaker
+//! before it passed on ends.
 //!
 //! # Chains
 //! A connection that began two moves ago takes two hops, and so on: each node knows what is its own. A
@@ -263,19 +265,14 @@ impl Forwarding {
         self.served
             .insert(address, Served::to(to, now + self.keep_for));
         match self.pointers.get_mut(&address) {
-            // What the former speaker gets from its clients is not for it to get once more from here.
-            Some(pointer) if pointer.former == to => {
-                self.pointers.remove(&address);
-            }
-            // What is passed on is of the time before.
-            Some(pointer) if matches!(pointer.phase, Phase::Answering(_)) => {
-                self.pointers.remove(&address);
-            }
-            Some(pointer) => {
+            Some(pointer) if pointer.next.is_some_and(|next| next.node == to) => {
                 pointer.phase = Phase::HandedOn(to);
                 pointer.next = None;
             }
-            None => {}
+            // Its kernel may still pass on what it did before, in a circle.
+            _ => {
+                self.pointers.remove(&address);
+            }
         }
     }
 

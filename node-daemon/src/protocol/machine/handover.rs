@@ -176,8 +176,10 @@ impl Machine {
         if self.local.ending {
             self.end(&stuck);
         }
-        if let Some(until) = self.handovers.shunned.values().min() {
-            self.wake_handovers(until.since(now));
+        let long_unfit = self.handovers.unfit_since.map(|since| since + UNFIT);
+        let later = long_unfit.filter(|at| now < *at);
+        if let Some(at) = later.iter().chain(self.handovers.shunned.values()).min() {
+            self.wake_handovers(at.since(now));
         }
         self.handovers.reschedule();
     }

@@ -42,6 +42,12 @@ fn speaking() -> Forwarding {
     b
 }
 
+/// It is handed over to C, which is prepared.
+fn hand_to_c(b: &mut Forwarding) {
+    b.handing_on(address(), C, NOW);
+    b.handed_on(address(), C, NOW);
+}
+
 #[test]
 fn passes_on_from_offer_until_former_has_none() {
     let mut b = member(B, 3);
@@ -118,8 +124,23 @@ fn speaker_takes_nothing_from_members_and_former_only_from_successor() {
     let mut b = speaking();
     let all: BTreeSet<Mac> = [A, B, C].map(mac).into();
     assert_eq!(b.groups(NOW)[0].never_from, all);
-    b.handed_on(address(), C, NOW);
+    hand_to_c(&mut b);
     assert_eq!(b.groups(NOW)[0].never_from, [A, B].map(mac).into());
+}
+
+#[test]
+fn whoever_takes_an_address_unprepared_ends_what_was_passed_on() {
+    for prepared in [None, Some(NodeId(4))] {
+        let mut b = member(B, 4);
+        b.prepare(address(), A, NOW);
+        b.began(address(), Some(A), true, NOW);
+        if let Some(other) = prepared {
+            b.handing_on(address(), other, NOW);
+        }
+        b.handed_on(address(), C, NOW);
+        assert_eq!(former(&b, NOW), None);
+        assert_eq!(b.counts_for().count(), 1, "its own are told all the same");
+    }
 }
 
 #[test]
@@ -181,7 +202,7 @@ fn kernel_is_given_no_more_than_its_lease_and_what_is_left() {
 fn says_none_only_when_none_is_found_for_a_while_and_nothing_is_passed_on() {
     let mut b = speaking();
     assert!(b.counts(NOW).is_empty());
-    b.handed_on(address(), C, NOW);
+    hand_to_c(&mut b);
     assert!(b.counts(NOW).is_empty(), "not counted yet");
     let count = |b: &Forwarding, now| b.counts(now)[0].connections;
     b.counted(address(), 0, NOW);
@@ -254,7 +275,7 @@ fn restarted_daemon_goes_on_where_nothing_was_announced() {
 #[test]
 fn whoever_answers_meanwhile_passes_on_what_it_did_until_it_announces() {
     let mut b = speaking();
-    b.handed_on(address(), C, NOW);
+    hand_to_c(&mut b);
     b.stopped(address());
     let (before, counted) = (b.groups(NOW), b.counts_for().count());
     assert_eq!((before.len(), counted), (1, 1));
@@ -302,18 +323,66 @@ fn restored_pointer_waits_for_its_former_speaker_to_be_heard() {
     assert!(!b.awaits_members() && b.is_empty());
 }
 
-/// Whatever the history of moves, and whichever of them were prepared or made known: a frame that nobody knows
-/// comes to rest; and what nobody has missed is served where it began.
+const NODES: u64 = 5;
+
+/// Nodes of a segment, and what each has not done yet of what it was told: who spoke before it when it began.
+struct Segment {
+    nodes: BTreeMap<NodeId, Forwarding>,
+    late: BTreeMap<NodeId, NodeId>,
+}
+
+impl Segment {
+    fn new() -> Self {
+        let nodes = (1..=NODES).map(NodeId);
+        Self {
+            nodes: nodes.map(|node| (node, member(node, NODES))).collect(),
+            late: BTreeMap::new(),
+        }
+    }
+
+    /// A node that has done all that it was told.
+    fn node(&mut self, node: NodeId) -> &mut Forwarding {
+        let forwarding = self.nodes.get_mut(&node).unwrap();
+        if let Some(former) = self.late.remove(&node) {
+            forwarding.began(address(), Some(former), true, NOW);
+        }
+        forwarding
+    }
+
+    /// Where a frame that only `owner` knows comes to rest, and after how many hops.
+    fn come_to_rest(&self, entered: NodeId, owner: Option<NodeId>) -> (NodeId, u64) {
+        let (mut at, mut from, mut hops) = (entered, None, 0);
+        loop {
+            let groups = self.nodes[&at].groups(NOW);
+            let group = groups.first().filter(|group| {
+                Some(at) != owner && from.is_none_or(|from| !group.never_from.contains(&from))
+            });
+            let Some(group) = group else {
+                return (at, hops);
+            };
+            from = Some(mac(at));
+            at = NodeId(u64::from(group.former.octets()[5]));
+            hops += 1;
+            assert!(hops <= NODES, "from {entered:?}: {:?}", self.nodes);
+        }
+    }
+
+    /// Whichever node a frame that nobody knows gets to: it comes to rest.
+    fn all_come_to_rest(&self) {
+        for entered in (1..=NODES).map(NodeId) {
+            self.come_to_rest(entered, None);
+        }
+    }
+}
+
+/// Whatever the history of moves, whichever of them were prepared or made known, and however late a kernel that was
+/// not waited for is told: a frame that nobody knows comes to rest; and what nobody has missed is served where it began.
 #[test]
 fn frames_come_to_rest_after_any_history() {
-    const NODES: u64 = 5;
     let mut dice = Dice(7);
-    let (mut hops_at_most, mut chains) = (0, 0);
-    for _ in 0..4_000 {
-        let mut nodes: BTreeMap<NodeId, Forwarding> = (1..=NODES)
-            .map(NodeId)
-            .map(|node| (node, member(node, NODES)))
-            .collect();
+    let (mut hops_at_most, mut chains, mut behind) = (0, 0, 0);
+    for _ in 0..8_000 {
+        let mut segment = Segment::new();
         let mut speaker = A;
         let mut faithful = true;
         let mut spoke = vec![A];
@@ -322,16 +391,14 @@ fn frames_come_to_rest_after_any_history() {
             if next == speaker {
                 continue;
             }
-            let (prepared, told) = (dice.below(5) > 0, dice.below(5) > 0);
-            faithful &= prepared && told;
+            let mut one_of_five_not = || dice.below(5) > 0;
+            let (prepared, heard, told) = (one_of_five_not(), one_of_five_not(), one_of_five_not());
+            faithful &= prepared && heard && told;
             if prepared {
-                nodes
-                    .get_mut(&next)
-                    .unwrap()
-                    .prepare(address(), speaker, NOW);
+                segment.node(next).prepare(address(), speaker, NOW);
             }
-            let before = nodes.get_mut(&speaker).unwrap();
-            if prepared && dice.below(5) > 0 {
+            let before = segment.node(speaker);
+            if prepared && heard {
                 before.handing_on(address(), next, NOW);
                 if dice.below(4) == 0 {
                     // It comes to nothing, and the speaker goes on.
@@ -343,45 +410,36 @@ fn frames_come_to_rest_after_any_history() {
                 before.handed_on(address(), next, NOW);
             }
             before.stopped(address());
-            nodes
-                .get_mut(&next)
-                .unwrap()
-                .began(address(), Some(speaker), true, NOW);
+            segment.all_come_to_rest();
+            segment.late.insert(next, speaker);
+            if prepared || dice.below(2) == 0 {
+                segment.node(next);
+            }
+            behind += usize::from(!segment.late.is_empty());
+            segment.all_come_to_rest();
             speaker = next;
             spoke.push(next);
             if dice.below(3) == 0 {
-                restart(&mut nodes, speaker, NodeId(1 + dice.below(NODES)));
+                let other = NodeId(1 + dice.below(NODES));
+                segment.node(speaker);
+                segment.node(other);
+                restart(&mut segment.nodes, speaker, other);
+                segment.all_come_to_rest();
             }
         }
-        // A connection that only `owner` knows, or nobody at all.
-        for owner in [None, Some(spoke[0])] {
-            for entered in (1..=NODES).map(NodeId) {
-                let (mut at, mut from, mut hops) = (entered, None, 0);
-                loop {
-                    let groups = nodes[&at].groups(NOW);
-                    let group = groups.first().filter(|group| {
-                        Some(at) != owner
-                            && from.is_none_or(|from| !group.never_from.contains(&from))
-                    });
-                    let Some(group) = group else { break };
-                    from = Some(mac(at));
-                    at = NodeId(u64::from(group.former.octets()[5]));
-                    hops += 1;
-                    assert!(hops <= NODES, "{spoke:?}");
-                }
-                hops_at_most = hops_at_most.max(hops);
-                // No node twice: a second time as speaker forgets where the first one's connections came from.
-                let distinct: BTreeSet<_> = spoke.iter().collect();
-                if faithful
-                    && distinct.len() == spoke.len()
-                    && entered == speaker
-                    && owner.is_some()
-                {
-                    assert_eq!(Some(at), owner, "{spoke:?}");
-                    chains += u32::from(hops > 1);
-                }
-            }
+        for entered in (1..=NODES).map(NodeId) {
+            hops_at_most = hops_at_most.max(segment.come_to_rest(entered, None).1);
+        }
+        // No node twice: a second time as speaker forgets where the first one's connections came from.
+        let distinct: BTreeSet<_> = spoke.iter().collect();
+        if faithful && distinct.len() == spoke.len() {
+            let (at, hops) = segment.come_to_rest(speaker, Some(spoke[0]));
+            assert_eq!(at, spoke[0], "{spoke:?}");
+            chains += u32::from(hops > 1);
         }
     }
-    assert!(hops_at_most > 2 && chains > 100, "{hops_at_most} {chains}");
+    assert!(
+        hops_at_most > 2 && chains > 100 && behind > 1_000,
+        "{hops_at_most} {chains} {behind}"
+    );
 }

@@ -327,16 +327,20 @@ fn a_link_that_flaps_is_used_at_once_for_what_nobody_else_could_speak_for() {
 
 #[test]
 fn a_link_that_flaps_is_used_at_once_for_what_is_to_leave_its_holder() {
-    let leave: [fn(&mut World); 3] = [
-        |world| world.change_local(1, |local| local.draining = true),
-        |world| world.change_local(1, |local| local.service_proxy_works = false),
-        |world| {
+    let leave: [(&str, fn(&mut World)); 3] = [
+        ("drained", |world| {
+            world.change_local(1, |local| local.draining = true);
+        }),
+        ("without a service proxy", |world| {
+            world.change_local(1, |local| local.service_proxy_works = false);
+        }),
+        ("no candidate", |world| {
             let keys = world.keys.iter_mut();
             keys.for_each(|(key, old)| *old = wanted(*key, &[2, 3]));
             world.change_view();
-        },
+        }),
     ];
-    for leave in leave {
+    for (how, leave) in leave {
         let mut world = World::settled(9);
         world.flap(2);
         world.flap(3);
@@ -344,9 +348,9 @@ fn a_link_that_flaps_is_used_at_once_for_what_is_to_leave_its_holder() {
         world.forget_gaps();
         leave(&mut world);
         world.run(ms(3700));
-        assert!(world.keys_of(1).is_empty());
+        assert!(world.keys_of(1).is_empty(), "{how}: {:?}", world.speakers());
         world.expect_all_spoken();
-        assert!(world.gap() < ms(20), "{:?}", world.gap());
+        assert!(world.gap() < ms(20), "{how}: {:?}", world.gap());
     }
 }
 

@@ -20,6 +20,23 @@ fn drained_node_hands_over_without_gap() {
 }
 
 #[test]
+fn node_whose_service_proxy_fails_for_three_seconds_hands_over() {
+    let mut world = World::settled(9);
+    let before = world.keys_of(1);
+    world.change_local(1, |local| local.service_proxy_works = false);
+    world.run(ms(2900));
+    world.change_local(1, |local| local.service_proxy_works = true);
+    world.run(ms(3000));
+    world.change_local(1, |local| local.service_proxy_works = false);
+    world.run(ms(2900));
+    assert_eq!(world.keys_of(1), before);
+    world.run(ms(200));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+}
+
+#[test]
 fn ending_daemon_hands_over_unannounced_and_gets_keys_back() {
     let mut world = World::settled(9);
     let before = world.keys_of(1);
