@@ -37,7 +37,7 @@ demo-attack: programs ## Shows what a tenant, a stolen token, an unplugged rack 
 .PHONY: demo-move
 demo-move: programs ## Moves a cluster from MetalLB, whose own programs are built once, by the guide, while clients ask
 	$(call say,MetalLB: built once from its Go module)
-	@metallb=$$(tests/metallb/build.sh) && METALLB=$$metallb target/debug/demo-move
+	@metallb=$$(tests/replaced-programs/build.sh metallb) && METALLB=$$metallb target/debug/demo-move
 
 .PHONY: demo-control-plane
 demo-control-plane: programs ## Shows an address for the control plane: three API servers with three members of etcd, a client that writes, each fault in turn
@@ -194,7 +194,12 @@ sweep-phoenixnap: control-plane ## Lets something go wrong at each single call t
 .PHONY: record-metallb
 record-metallb: control-plane ## Records what MetalLB's own controller, built from its Go module, leaves in a cluster; ten minutes
 	$(call say,MetalLB: built once; about eight minutes on two cores)
-	@METALLB=$$(tests/metallb/build.sh) cargo test --workspace --locked --test services -- --ignored record_metallb
+	@METALLB=$$(tests/replaced-programs/build.sh metallb) cargo test --workspace --locked --test services -- --ignored record_metallb
+
+.PHONY: test-kube-vip
+test-kube-vip: packages control-plane ## Moves the control plane's address from a real kube-vip, and measures both at faults; fifteen minutes. REPETITIONS= changes it
+	$(call say,kube-vip: built once; about five minutes on two cores)
+	@KUBE_VIP=$$(tests/replaced-programs/build.sh kube-vip) cargo test --workspace --locked --test wire -- --ignored --test-threads 1 kube_vip::
 
 .PHONY: sim
 sim: ## Drives the fail-over protocol through 200,000 schedules of faults. SCHEDULES=, FROM=, THREADS=, PROBING=1 change it; SEED= tells what happens in one

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! What is asserted: every Service has the addresses that it had, and no client waits longer than
-//! a second. `METALLB` names the folder with MetalLB's programs, which `tests/metallb/build.sh`
+//! a second. `METALLB` names the folder with MetalLB's programs, which `tests/replaced-programs/build.sh`
 //! prints.
 
 mod clients;

@@ -6,6 +6,7 @@
 //!                        every file and state is its own       └─ asker: a new neighbour, 50 times a second
 //! ```
 
+mod kube_vip;
 mod node;
 pub mod stand_in;
 mod watch;

@@ -269,7 +269,7 @@ impl Forwarding {
                 pointer.phase = Phase::HandedOn(to);
                 pointer.next = None;
             }
-            // Its kernel may still pass on what it did before, in a circle.
+            // One that has not said that it is prepared may still pass on what it did before, in a circle.
             _ => {
                 self.pointers.remove(&address);
             }

@@ -292,11 +292,12 @@ pub const ROWS: &[Row] = &[
         }),
         ..CRASH
     },
+    // Others' figures of the control plane: for how long nobody could write, as `make test-kube-vip` measures it.
     Row {
         name: "control plane: node crash",
         peers: &[
-            kube_vip(18_196, 20_473, ""),
-            fast_kube_vip(7_570, 9_116, ""),
+            kube_vip(18_600, 22_100, ""),
+            fast_kube_vip(7_100, 8_200, ""),
         ],
         fault: Fault::ControlPlane(|nodes, speaker| nodes.node_mut(speaker).crash()),
         ..CRASH
@@ -304,8 +305,8 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "control plane: cable pulled",
         peers: &[
-            kube_vip(18_507, 21_520, ""),
-            fast_kube_vip(6_970, 8_896, ""),
+            kube_vip(21_400, 27_200, ""),
+            fast_kube_vip(8_800, 10_100, ""),
         ],
         fault: Fault::ControlPlane(|nodes, speaker| nodes.node(speaker).host.pull_cable()),
         ..CRASH
@@ -314,7 +315,10 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "control plane: API server killed",
         is_long: true,
-        peers: &[],
+        peers: &[
+            kube_vip(16_500, 18_000, ""),
+            fast_kube_vip(6_500, 6_800, ""),
+        ],
         fault: Fault::ControlPlane(|nodes, speaker| {
             nodes.node_mut(speaker).kill(Part::ApiServer);
             Ok(())
@@ -324,7 +328,10 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "control plane: API server hangs",
         is_long: true,
-        peers: &[],
+        peers: &[
+            kube_vip(19_100, 19_100, "4,400"),
+            fast_kube_vip(7_900, 8_100, "1,180"),
+        ],
         fault: Fault::ControlPlane(|nodes, speaker| {
             nodes.node(speaker).process(Part::ApiServer)?.freeze()
         }),

@@ -21,7 +21,9 @@ const PEER_PORT: u16 = 2380;
 
 /// Several API servers behind one address, with one authority and one etcd.
 pub struct StackedNodes {
-    admin: String,
+    address: IpAddr,
+    admin: Credentials,
+    authority: String,
     files: Files,
     members: Vec<(String, IpAddr)>,
     scratch: Scratch,
@@ -52,15 +54,12 @@ impl StackedNodes {
         let server = authority.server(&addresses, &names)?;
         let files = Files::write(scratch.path(), &authority, &server)?;
         let admin = authority.client("mooring-test-admin", Some("system:masters"))?;
-        let admin = clients::kubeconfig(
-            &format!("https://{}", SocketAddr::new(address, PORT)),
-            &authority.certificate(),
-            &Credentials::Certificate(admin),
-        )?;
         let members = members.iter();
         let members = members.map(|(name, address)| ((*name).to_owned(), *address));
         Ok(Self {
-            admin,
+            address,
+            admin: Credentials::Certificate(admin),
+            authority: authority.certificate(),
             files,
             members: members.collect(),
             scratch,
@@ -72,7 +71,16 @@ impl StackedNodes {
     /// # Errors
     /// If the kubeconfig makes no sense.
     pub async fn admin(&self) -> Result<kube::Config> {
-        clients::config(&self.admin).await
+        clients::config(&self.kubeconfig(self.address)?).await
+    }
+
+    /// The kubeconfig of an administrator who asks the API server at an address.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn kubeconfig(&self, at: IpAddr) -> Result<String> {
+        let server = format!("https://{}", SocketAddr::new(at, PORT));
+        clients::kubeconfig(&server, &self.authority, &self.admin)
     }
 
     /// What runs on the node of this name.

@@ -52,7 +52,7 @@ impl MetalLb {
     pub(super) async fn install(console: &Console, cluster: &NetlabCluster) -> Result<Self> {
         console.chapter("MetalLB, whose users have come this far");
         let built = std::env::var_os("METALLB").context(
-            "METALLB is not set: it names the folder that tests/metallb/build.sh prints",
+            "METALLB is not set: it names the folder that tests/replaced-programs/build.sh prints",
         )?;
         let built = PathBuf::from(built);
         let step = Step::new("MetalLB configured", 60, CONCERNS);

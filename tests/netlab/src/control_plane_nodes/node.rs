@@ -23,6 +23,8 @@ pub enum Part {
     ApiServer,
     /// `mooring-node control-plane`.
     Announcer,
+    /// kube-vip, where that is to be replaced.
+    KubeVip,
 }
 
 /// How it is with a node.
@@ -106,6 +108,23 @@ impl ControlPlaneNode {
         let spec = self.specs.get_mut(&Part::Announcer);
         spec.context("there is no announcer")?.program = program;
         Ok(())
+    }
+
+    /// Runs nothing as this part from now on: its static Pod is removed.
+    ///
+    /// # Errors
+    /// If it does not run, or does not end when it is told to.
+    pub async fn remove(&mut self, part: Part) -> Result<()> {
+        self.specs.remove(&part);
+        let process = self.take(part)?;
+        process.terminate()?;
+        process.wait_for_exit(SOON).await;
+        Ok(())
+    }
+
+    /// Where its parts have their files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn unready_while(&self) -> PathBuf {
@@ -198,6 +217,25 @@ impl ControlPlaneNode {
     pub fn crash(&mut self) -> Result<()> {
         self.host.silence()?;
         self.running.clear();
+        Ok(())
+    }
+
+    /// Takes the control plane's addresses off an interface.
+    ///
+    /// # Errors
+    /// If they cannot be removed.
+    pub fn remove_addresses(&self, interface: &str) -> Result<()> {
+        let on = self
+            .host
+            .ip(&format!("-oneline address show dev {interface}"))?;
+        for address in ADDRESSES {
+            let length = if address.is_ipv4() { 32 } else { 128 };
+            let address = format!("{address}/{length}");
+            if on.contains(&format!(" {address} ")) {
+                self.host
+                    .ip(&format!("address delete {address} dev {interface}"))?;
+            }
+        }
         Ok(())
     }
 

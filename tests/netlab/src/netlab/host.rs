@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -22,6 +22,12 @@ use mooring_test_support::wait::try_eventually;
 
 /// How long one request may take before it counts as failed.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the kernel may take to notice a cable: it looks once a second at most.
+const NOTICED: Duration = Duration::from_secs(3);
+
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Longest interface name that the kernel takes is 15, with `p-` in front of a host's name.
 const LONGEST_NAME: usize = 13;
@@ -121,9 +127,15 @@ impl Host {
         self.port_state("disabled")
     }
 
-    /// Ends [`Self::silence`].
+    /// Ends [`Self::silence`]. The kernel refuses that for as long as it has not noticed that the cable is plugged in again.
     pub fn unsilence(&self) -> Result<()> {
-        self.port_state("forwarding")
+        let limit = Instant::now() + NOTICED;
+        loop {
+            match self.port_state("forwarding") {
+                Err(_) if Instant::now() < limit => std::thread::sleep(LOOK),
+                done => return done,
+            }
+        }
     }
 
     fn port_state(&self, state: &str) -> Result<()> {

@@ -3,6 +3,7 @@
 
 mod api_servers;
 mod entry;
+mod kube_vip;
 
 use std::time::Duration;
 

@@ -29,8 +29,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[tokio::test]
 #[ignore = "make record-metallb"]
 async fn record_metallb() {
-    let built =
-        PathBuf::from(std::env::var_os("METALLB").expect("the folder of tests/metallb/build.sh"));
+    let built = PathBuf::from(
+        std::env::var_os("METALLB").expect("the folder of tests/replaced-programs/build.sh"),
+    );
     let cp = ControlPlane::start(Options::default()).await.unwrap();
     install_crds(&cp, &built.join("crds")).await;
     let folder = Fixture::folder(VERSION);

@@ -325,9 +325,12 @@ fn a_link_that_flaps_is_used_at_once_for_what_nobody_else_could_speak_for() {
     world.expect_all_spoken();
 }
 
+/// Makes what node 1 has leave it.
+type Leave = fn(&mut World);
+
 #[test]
 fn a_link_that_flaps_is_used_at_once_for_what_is_to_leave_its_holder() {
-    let leave: [(&str, fn(&mut World)); 3] = [
+    let ways: [(&str, Leave); 3] = [
         ("drained", |world| {
             world.change_local(1, |local| local.draining = true);
         }),
@@ -340,7 +343,7 @@ fn a_link_that_flaps_is_used_at_once_for_what_is_to_leave_its_holder() {
             world.change_view();
         }),
     ];
-    for (how, leave) in leave {
+    for (how, leave) in ways {
         let mut world = World::settled(9);
         world.flap(2);
         world.flap(3);
