@@ -23,10 +23,10 @@ pub mod view;
 pub mod weight;
 
 pub use self::decision::{
-    AnnounceMode, Cause, ConnectionEvent, Consent, Decision, Destination, Path, Request,
+    AnnounceMode, Awaited, Cause, ConnectionEvent, Consent, Decision, Destination, Path, Request,
     Transition, Transmit,
 };
-pub use self::machine::{Figures, Machine, MachineState};
+pub use self::machine::{Figures, Machine, MachineState, UNANNOUNCED_FROM_FILE};
 pub use self::message::{
     Answer, Body, Claim, Contact, Digest, Echo, Epoch, Flags, Grant, Heartbeat, Incarnation, Key,
     KeyId, Message, NodeId, Owned, VoterSet,

@@ -38,8 +38,8 @@ pub use self::worker::SteppedResponder;
 use self::worker::Worker;
 use crate::protocol::mac::Mac;
 use crate::protocol::{
-    ApiAnswer, Cause, Contact, Epoch, Flags, Key, KeyId, Moment, NodeId, Parameters, Request,
-    Transition, View, VoterSet, Weight,
+    ApiAnswer, Awaited, Cause, Contact, Epoch, Flags, Key, KeyId, Moment, NodeId, Parameters,
+    Request, Transition, View, VoterSet, Weight,
 };
 use crate::wire::keys::KeyRing;
 use crate::wire::packet_socket::PacketSocket;
@@ -343,7 +343,7 @@ enum News {
     /// What the API server has answered, and when it was asked.
     Answer(ApiAnswer, Moment),
     /// For these addresses the kernel does what a move waits for; or (`false`) it cannot.
-    Prepared(Vec<IpAddr>, bool),
+    Prepared(Awaited, Vec<IpAddr>, bool),
     /// How many connections to addresses this node has, for who speaks for them now.
     Counts(NodeId, Vec<(IpAddr, u32)>),
 }
@@ -404,10 +404,15 @@ impl Responder {
         self.tell(segment, News::Answer(answer, asked));
     }
 
-    /// Tells it that the kernel passes on what it should of these addresses, which were offered or are being
-    /// handed on; or that it cannot.
-    pub fn connections_prepared(&self, segment: &str, addresses: Vec<IpAddr>, is_done: bool) {
-        self.tell(segment, News::Prepared(addresses, is_done));
+    /// Tells it that the kernel does what is awaited of it for these addresses, or that it cannot.
+    pub fn connections_prepared(
+        &self,
+        segment: &str,
+        awaited: Awaited,
+        addresses: Vec<IpAddr>,
+        is_done: bool,
+    ) {
+        self.tell(segment, News::Prepared(awaited, addresses, is_done));
     }
 
     /// Has the new speaker of addresses told how many connections to them this node has.

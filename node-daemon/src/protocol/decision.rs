@@ -137,6 +137,15 @@ pub enum Decision {
     Note(Transition),
 }
 
+/// What a kernel is to do before a key moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Awaited {
+    /// To pass on what is not known to this node, which offered the key.
+    Offer(NodeId),
+    /// To let through what this node passes on, which is to have the key.
+    HandOver(NodeId),
+}
+
 /// What decides which connections stay with a former speaker: who keeps them acts on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionEvent {

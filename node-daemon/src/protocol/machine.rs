@@ -47,6 +47,7 @@ use self::link_monitor::LinkMonitor;
 use self::peers::Peer;
 use self::probing::Probing;
 use self::quiet::FormerSpeakers;
+pub use self::quiet::UNANNOUNCED_FROM_FILE;
 use self::receiving::Admission;
 use self::sending::HeartbeatTimer;
 use self::speaking_lease::SpeakingLease;
@@ -54,7 +55,7 @@ use self::survivors::Survivors;
 use self::voter::Voter;
 use self::voter_sets::VoterSets;
 use self::voting::WaitingClaims;
-use super::decision::{AnnounceMode, Cause, Decision, Path, Transition, Transmit};
+use super::decision::{AnnounceMode, Awaited, Cause, Decision, Path, Transition, Transmit};
 use super::message::{Body, Epoch, Incarnation, Key, Message, NodeId};
 use super::parameters::Parameters;
 use super::random::{SplitMix, mix};
@@ -323,11 +324,16 @@ impl Machine {
         self.settle();
     }
 
-    /// Whatever keeps connections has done what it can for these keys, which were offered or are being
-    /// handed on; and whether the kernel does what it should.
-    pub fn connections_prepared(&mut self, keys: &[Key], is_done: bool, now: Moment) {
+    /// Whatever keeps connections has done what it can for these keys; and whether the kernel does what it should.
+    pub fn connections_prepared(
+        &mut self,
+        awaited: Awaited,
+        keys: &[Key],
+        is_done: bool,
+        now: Moment,
+    ) {
         self.advance(now);
-        self.keeping.prepared(keys, is_done);
+        self.keeping.prepared(awaited, keys, is_done);
         self.settle();
     }
 

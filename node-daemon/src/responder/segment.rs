@@ -223,9 +223,10 @@ impl Segment {
         let key_of = |address: &IpAddr| self.responder.key_of(*address);
         match news {
             News::Answer(answer, asked) => self.machine.api_answered(answer, asked, now),
-            News::Prepared(addresses, is_done) => {
+            News::Prepared(awaited, addresses, is_done) => {
                 let keys: Vec<Key> = addresses.iter().filter_map(key_of).collect();
-                self.machine.connections_prepared(&keys, is_done, now);
+                self.machine
+                    .connections_prepared(awaited, &keys, is_done, now);
             }
             News::Counts(to, counts) => {
                 let of = |(address, count): &(IpAddr, u32)| Some((key_of(address)?, *count));

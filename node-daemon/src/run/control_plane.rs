@@ -97,17 +97,20 @@ fn follow_readyz(
     readiness: watch::Sender<Readiness>,
     urgency: watch::Receiver<Urgency>,
 ) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    let certificate = file.probe.client.as_ref();
-    let certificate =
-        certificate.map(|client| (client.certificate.as_path(), client.key.as_path()));
-    let client = loopback(file.port, certificate).context(
+    let (port, certificate) = (file.port, file.probe.client.clone());
+    let connect = move || {
+        let certificate = certificate.as_ref();
+        let files = certificate.map(|client| (client.certificate.as_path(), client.key.as_path()));
+        loopback(port, files)
+    };
+    let client = connect().context(
         "cannot use probe.clientCertificate and probe.clientKey of the control plane file",
     )?;
     Ok(async move {
         if role == Role::Witness {
             readiness.closed().await;
         } else {
-            readyz::follow(client, readiness, urgency).await;
+            readyz::follow(client, connect, readiness, urgency).await;
         }
     })
 }

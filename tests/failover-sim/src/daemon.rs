@@ -125,7 +125,7 @@ impl Engine for Daemon {
             | Input::Kernel(_)
             | Input::Address(..)
             | Input::Gateway
-            | Input::Prepared(_) => {}
+            | Input::Prepared(..) => {}
         }
         if let Some(here) = here {
             if here.local.ending && !self.ending {

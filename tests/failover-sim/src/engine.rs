@@ -133,7 +133,9 @@ impl Engine for Alone {
                 machine.address_answered(key, station, now);
             }
             Input::Gateway => machine.gateway_answered(now),
-            Input::Prepared(key) => machine.connections_prepared(&[key], true, now),
+            Input::Prepared(awaited, key) => {
+                machine.connections_prepared(awaited, &[key], true, now);
+            }
             Input::View(objects) | Input::SavedHealth(objects) => {
                 machine.set_view(objects.view(&self.keys), now);
             }

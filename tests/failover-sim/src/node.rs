@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mooring_node::protocol::mac::Mac;
 use mooring_node::protocol::{
-    ApiAnswer, Contact, Key, Message, Moment, NodeId, Path, VoterSet, Weight,
+    ApiAnswer, Awaited, Contact, Key, Message, Moment, NodeId, Path, VoterSet, Weight,
 };
 
 use super::clock::{Clock, Instant, NEVER};
@@ -25,7 +25,7 @@ pub enum Input {
     /// The gateway has answered.
     Gateway,
     /// The kernel does what a key's move waits for.
-    Prepared(Key),
+    Prepared(Awaited, Key),
     /// A frame of ARP has come, at that time.
     Frame(Vec<u8>, Moment),
     /// The API's objects are like this now.

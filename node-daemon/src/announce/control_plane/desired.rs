@@ -80,7 +80,7 @@ pub fn desired(file: &ControlPlaneFile, remembered: &Remembered, here: Here<'_>)
             .collect(),
         groups: groups(file.addresses.iter().copied()),
         gateways: file.gateways.iter().copied().collect(),
-        draining: role == Role::Stranger || is_to_leave(here),
+        draining: role == Role::Stranger || is_to_leave(here) || is_left_with_nothing(here),
         weight: if here.readiness == Readiness::Ready {
             Weight::USUAL
         } else {
@@ -123,6 +123,11 @@ const fn is_to_leave(here: Here<'_>) -> bool {
         // Whoever goes on for the process before it has not asked yet.
         Readiness::Unknown => !here.has_address,
     }
+}
+
+/// Whether the process ends, and nothing is left behind the address: then the next speaker has to announce it.
+fn is_left_with_nothing(here: Here<'_>) -> bool {
+    here.is_ending && here.readiness != Readiness::Ready
 }
 
 /// Whether another node than this one, which could take the address, has an API server that is ready. One whose
@@ -265,6 +270,24 @@ mod tests {
             let desired = beside("cp1", readiness, has_address, false);
             assert_eq!(desired.draining, drains, "{readiness:?} {has_address}");
         }
+    }
+
+    #[test]
+    fn address_is_handed_over_loudly_by_one_that_ends_without_an_api_server() {
+        let file = parse(FILE).unwrap();
+        let ending = |readiness| {
+            let here = Here {
+                node: "cp1",
+                links: &[link()],
+                readiness,
+                has_address: true,
+                is_other_ready: false,
+                is_ending: true,
+            };
+            desired(&file, &Remembered::default(), here).draining
+        };
+        assert!(!ending(Readiness::Ready));
+        assert!(ending(Readiness::Doubtful) && ending(Readiness::NotReady));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use kube::client::Body;
 use mooring_common::errors::with_causes;
+use mooring_common::k8s::ClientError;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
@@ -24,20 +25,22 @@ const PATH: &str = "/readyz?exclude=etcd";
 const PERIOD: Duration = Duration::from_millis(100);
 /// How long an answer may take. With three failures in a row a hung API server is noticed within 0.45 s.
 const LIMIT: Duration = Duration::from_millis(150);
-/// An API server that starts permits nobody anything before it knows its own roles.
+/// An API server that starts permits nobody anything before it knows its own roles. After that, the certificate may have
+/// expired: the files are read again that often.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(15);
 /// The longest answer that is read. One that is ready says `ok`.
 const LONGEST: usize = 64 * 1024;
 
-/// Keeps `readiness` up to date, for as long as the future is polled.
+/// Keeps `readiness` up to date, for as long as the future is polled. `renew` gives a client with the certificate as it is
+/// on disk by then.
 pub async fn follow(
-    client: Client,
+    mut client: Client,
+    renew: impl Fn() -> Result<Client, ClientError>,
     readiness: watch::Sender<Readiness>,
     urgency: watch::Receiver<Urgency>,
 ) {
     let mut fitness = Fitness::default();
-    let mut forbidden_since: Option<Instant> = None;
-    let mut is_told = false;
+    let mut forbidden = Forbidden::default();
     let mut period = interval(PERIOD);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Each begins in time, whether or not the one before it is answered, and counts in its turn.
@@ -45,7 +48,8 @@ pub async fn follow(
     loop {
         let outcome = tokio::select! {
             _ = period.tick() => {
-                probes.push_back(ask(&client));
+                let client = client.clone();
+                probes.push_back(async move { ask(&client).await });
                 continue;
             }
             Some(outcome) = probes.next() => outcome,
@@ -55,18 +59,49 @@ pub async fn follow(
             let before = readiness.send_replace(fitness.readiness());
             report(before, fitness.readiness(), &outcome);
         }
-        if outcome != Outcome::Forbidden {
-            (forbidden_since, is_told) = (None, false);
+        let Some(times) = forbidden.note(&outcome, Instant::now()) else {
             continue;
-        }
-        let since = *forbidden_since.get_or_insert_with(Instant::now);
-        if !is_told && since.elapsed() >= FORBIDDEN_FOR {
-            is_told = true;
+        };
+        if times == 1 {
             tracing::warn!(
-                "the API server permits nobody unknown to read /readyz, so that it counts as not ready; name a \
-                 client certificate in probe.clientCertificate and probe.clientKey of the control plane file"
+                "the API server does not permit this process to read /readyz, so that it counts as not ready; name a \
+                 client certificate in probe.clientCertificate and probe.clientKey of the control plane file, or, if it \
+                 names one, renew that: the files are read again"
             );
         }
+        match renew() {
+            Ok(renewed) => client = renewed,
+            Err(error) => tracing::debug!(
+                error = with_causes(&error),
+                "the certificate cannot be used"
+            ),
+        }
+    }
+}
+
+/// How long the API server has permitted nothing.
+#[derive(Debug, Default)]
+struct Forbidden {
+    /// When to use the files anew.
+    due: Option<Instant>,
+    /// How often that was due.
+    times: u32,
+}
+
+impl Forbidden {
+    /// Takes in an answer. If it is time to use the files anew: how often it was.
+    fn note(&mut self, outcome: &Outcome, now: Instant) -> Option<u32> {
+        if *outcome != Outcome::Forbidden {
+            *self = Self::default();
+            return None;
+        }
+        let due = self.due.get_or_insert(now + FORBIDDEN_FOR);
+        if now < *due {
+            return None;
+        }
+        *due = now + FORBIDDEN_FOR;
+        self.times = self.times.saturating_add(1);
+        Some(self.times)
     }
 }
 
@@ -167,6 +202,22 @@ mod tests {
         ] {
             assert_eq!(ask(&server(Some(answer)).await).await, outcome);
         }
+    }
+
+    #[test]
+    fn certificate_is_read_again_while_nothing_is_permitted() {
+        let start = Instant::now();
+        let mut forbidden = Forbidden::default();
+        let mut at =
+            |seconds, outcome| forbidden.note(&outcome, start + Duration::from_secs(seconds));
+        assert_eq!(at(0, Outcome::Forbidden), None);
+        assert_eq!(at(14, Outcome::Forbidden), None);
+        assert_eq!(at(15, Outcome::Forbidden), Some(1));
+        assert_eq!(at(16, Outcome::Forbidden), None);
+        assert_eq!(at(30, Outcome::Forbidden), Some(2));
+        assert_eq!(at(31, Outcome::Ready), None);
+        assert_eq!(at(32, Outcome::Forbidden), None);
+        assert_eq!(at(47, Outcome::Forbidden), Some(1));
     }
 
     #[tokio::test]

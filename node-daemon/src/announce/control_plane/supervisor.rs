@@ -26,7 +26,7 @@ use super::published::Published;
 use crate::announce::leaving::SHUTDOWN_GRACE;
 use crate::announce::upgrade::{Predecessor, Successor, UpgradeSocket};
 use crate::protocol::members::{Observed, Remembered, Rule, step};
-use crate::protocol::{ApiAnswer, NodeId, Parameters};
+use crate::protocol::{ApiAnswer, NodeId, Parameters, UNANNOUNCED_FROM_FILE};
 use crate::responder::metrics::Metrics as ResponderMetrics;
 use crate::responder::upgrade_state::UpgradeState;
 use crate::responder::{DesiredSegments, Member, OpenedSockets, Report, Responder, Rights, Setup};
@@ -43,6 +43,10 @@ const LOOK: Duration = Duration::from_millis(200);
 /// ends a static Pod, and looks 10 to 15 s later whether the next version of it may start (`backOffPeriod` in
 /// `pkg/kubelet`, with a jitter). Others only answer meanwhile, so that no connection moves, and give the address back.
 const LEFT_FOR: Duration = Duration::from_secs(30);
+const _: () = assert!(LEFT_FOR.as_secs() > UNANNOUNCED_FROM_FILE.as_secs());
+/// For how long the API server is still asked once this process is to end. Where the whole node shuts down, the two are
+/// told at the same time, and the address must not be left on `lo` with nothing behind it.
+const LAST_ANSWERS: Duration = Duration::from_millis(600);
 /// After that time it is known whether the API server is ready.
 const PROBING: Duration = Duration::from_secs(1);
 /// After that time everybody who lives has been heard.
@@ -160,8 +164,8 @@ struct Work {
     is_heir: bool,
     /// What is on `lo` is left there.
     is_left: bool,
-    /// The interface whose `arp_ignore` is set.
-    prepared_interface: Option<String>,
+    /// The interface whose `arp_ignore` is set, and its number: one of the same name that is made anew has it no more.
+    prepared_interface: Option<(String, u32)>,
 }
 
 impl Work {
@@ -172,8 +176,17 @@ impl Work {
         mut reports: mpsc::Receiver<(String, Report)>,
         cancel: CancellationToken,
     ) {
+        let mut told_to_end: Option<Instant> = None;
         let mut ends_at: Option<Instant> = None;
         let successor = loop {
+            if ends_at.is_none() && told_to_end.is_some_and(|at| self.is_known_after(at.elapsed()))
+            {
+                ends_at = Some(Instant::now() + SHUTDOWN_GRACE);
+                if *self.with.readiness.borrow() == Readiness::Ready {
+                    self.is_left = true;
+                    self.kernel.leave_for(LEFT_FOR);
+                }
+            }
             let file = Arc::clone(&self.with.file.borrow_and_update());
             self.remember(&file).await;
             self.prepare_interface(&file);
@@ -188,16 +201,12 @@ impl Work {
                 break None;
             }
             tokio::select! {
-                () = cancel.cancelled(), if ends_at.is_none() => {
+                () = cancel.cancelled(), if told_to_end.is_none() => {
                     let successor = upgrade_socket.successor().await;
                     if successor.is_some() {
                         break successor;
                     }
-                    ends_at = Some(Instant::now() + SHUTDOWN_GRACE);
-                    if self.is_ready() {
-                        self.is_left = true;
-                        self.kernel.leave_for(LEFT_FOR);
-                    }
+                    told_to_end = Some(Instant::now());
                 }
                 _ = self.with.links.changed() => {}
                 _ = self.with.readiness.changed() => {}
@@ -213,6 +222,12 @@ impl Work {
             }
         };
         self.end(successor).await;
+    }
+
+    /// Whether it is known, so long after this process was told to end, if the API server goes on.
+    fn is_known_after(&self, waited: Duration) -> bool {
+        let is_doubtful = *self.with.readiness.borrow() == Readiness::Doubtful;
+        waited >= LAST_ANSWERS && (!is_doubtful || waited >= LAST_ANSWERS * 2)
     }
 
     /// Goes on with who votes, as far as the rules permit. Nothing follows from what is accepted before it is on
@@ -255,22 +270,28 @@ impl Work {
     /// The kernel must not answer for the address: it is on `lo`, and stays there for a moment after this process
     /// has died.
     fn prepare_interface(&mut self, file: &ControlPlaneFile) {
-        let is_prepared = self.prepared_interface.as_ref() == Some(&file.interface);
         let is_witness = file.role_of(&self.with.node_name) == Role::Witness;
+        if is_witness || !file.addresses.iter().any(IpAddr::is_ipv4) {
+            return;
+        }
         let links = self.with.links.borrow();
-        let is_there = links.iter().any(|link| link.name == file.interface);
-        if is_prepared || is_witness || !is_there || !file.addresses.iter().any(IpAddr::is_ipv4) {
+        let link = links.iter().find(|link| link.name == file.interface);
+        let interface = link.map(|link| (link.name.clone(), link.index));
+        drop(links);
+        if self.prepared_interface == interface {
+            return;
+        }
+        self.prepared_interface = interface;
+        if self.prepared_interface.is_none() {
             return;
         }
         let set = sysctl::answer_only_for_own_interface(&self.with.proc_sys_net, &file.interface);
         if let Err(error) = set {
             let interface = &file.interface;
             tracing::warn!(interface, %error, "cannot set net.ipv4.conf.{interface}.arp_ignore to 1: the kernel answers \
-                for the address for up to 2 s after this process was killed; set it on the host, or let this \
-                process write to --host-proc-sys-net");
+                for the address for up to 2 s after this process was killed, and for 30 s after it has ended; set it on \
+                the host, or let this process write to --host-proc-sys-net");
         }
-        drop(links);
-        self.prepared_interface = Some(file.interface.clone());
     }
 
     fn apply(

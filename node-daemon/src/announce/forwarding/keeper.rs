@@ -15,8 +15,8 @@ use super::conntrack;
 use super::messages::{self, Transaction};
 use super::state::Device;
 use super::table::Flow;
-use crate::protocol::NodeId;
 use crate::protocol::mac::Mac;
+use crate::protocol::{Awaited, NodeId};
 use crate::responder::ConnectionReport;
 use crate::vlan::nft::{self, NftError};
 use crate::wire::clock;
@@ -47,7 +47,7 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// These may move now, and whether the kernel does what they wait for.
-    Prepared(String, Vec<IpAddr>, bool),
+    Prepared(String, Awaited, Vec<IpAddr>, bool),
     /// What a new speaker is to be told.
     Counts(String, NodeId, Vec<(IpAddr, u32)>),
     /// For how many addresses the kernel passes on.
@@ -104,14 +104,14 @@ pub async fn write_all(transactions: Vec<Transaction>) -> Result<(), NftError> {
     Ok(())
 }
 
-/// All connections that this node tracks.
+/// The connections that this node tracks, of those that are asked for. It may track a million others.
 ///
 /// # Errors
 /// [`NftError`] if the kernel refuses or does not answer.
-pub async fn flows() -> Result<Vec<Flow>, NftError> {
+pub async fn flows(wanted: impl Fn(&Flow) -> bool) -> Result<Vec<Flow>, NftError> {
     let mut flows = Vec::new();
     nft::list(conntrack::GET, &conntrack::question(), |payload| {
-        flows.extend(conntrack::read_flow(payload));
+        flows.extend(conntrack::read_flow(payload).into_iter().filter(&wanted));
     })
     .await?;
     Ok(flows)

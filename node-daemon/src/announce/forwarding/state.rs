@@ -195,6 +195,16 @@ impl Forwarding {
         true
     }
 
+    /// Whether an address that this node offered is passed on to it, by what this node was told last: no move after that
+    /// one is known.
+    #[must_use]
+    pub fn passes_on_to(&self, address: IpAddr, former: NodeId) -> bool {
+        self.pointers.get(&address).is_some_and(|pointer| {
+            let is_of_offer = matches!(pointer.phase, Phase::Prepared(_) | Phase::Speaking);
+            is_of_offer && pointer.former == former
+        })
+    }
+
     /// What was offered cannot be passed on: it moves as without this.
     pub fn give_up_offers(&mut self) {
         self.pointers

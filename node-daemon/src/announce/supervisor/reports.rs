@@ -123,8 +123,8 @@ impl<E: EventSink> SupervisorState<E> {
     /// Passes on what the keeper of connections says.
     pub(super) fn pass_on_connections(&mut self, outcome: Outcome) {
         match (outcome, &self.responder) {
-            (Outcome::Prepared(segment, addresses, is_done), Some(responder)) => {
-                responder.connections_prepared(&segment, addresses, is_done);
+            (Outcome::Prepared(segment, awaited, addresses, is_done), Some(responder)) => {
+                responder.connections_prepared(&segment, awaited, addresses, is_done);
             }
             (Outcome::Counts(segment, to, counts), Some(responder)) => {
                 responder.tell_connections(&segment, to, counts);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
-use crate::protocol::decision::{ConnectionEvent, Decision};
+use crate::protocol::decision::{Awaited, ConnectionEvent, Decision};
 use crate::protocol::message::{Key, NodeId};
 use crate::protocol::time::Moment;
 
@@ -58,11 +58,16 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    /// The kernel does what it is to do for these, or cannot.
-    pub(super) fn prepared(&mut self, keys: &[Key], is_done: bool) {
+    /// The kernel does what it is to do for these, or cannot. An answer that comes late may be about another node: it
+    /// says nothing of what is awaited now.
+    pub(super) fn prepared(&mut self, awaited: Awaited, keys: &[Key], is_done: bool) {
+        let (preparations, with) = match awaited {
+            Awaited::Offer(former) => (&mut self.offers, former),
+            Awaited::HandOver(to) => (&mut self.handing_on, to),
+        };
         for key in keys {
-            let offer = self.offers.get_mut(key).into_iter();
-            for preparation in offer.chain(self.handing_on.get_mut(key)) {
+            let preparation = preparations.get_mut(key);
+            if let Some(preparation) = preparation.filter(|preparation| preparation.with == with) {
                 preparation.is_done = Some(is_done);
             }
         }
@@ -183,9 +188,18 @@ mod tests {
         let offer = Preparation::new(FORMER, Moment(1));
         keeping.offers.insert(KEY, offer);
         if let Some(is_done) = is_done {
-            keeping.prepared(&[KEY, Key(2)], is_done);
+            keeping.prepared(Awaited::Offer(FORMER), &[KEY, Key(2)], is_done);
         }
         keeping
+    }
+
+    #[test]
+    fn late_answer_for_another_node_or_move_says_nothing() {
+        for late in [Awaited::Offer(NodeId(8)), Awaited::HandOver(FORMER)] {
+            let mut keeping = offered(None);
+            keeping.prepared(late, &[KEY], true);
+            assert!(keeping.prepared_for(FORMER, &[KEY]).is_empty(), "{late:?}");
+        }
     }
 
     #[test]

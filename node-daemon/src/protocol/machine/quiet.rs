@@ -26,6 +26,8 @@ const FAST_LASTS: Duration = Duration::from_secs(1);
 const MISSES: u32 = 3;
 /// An address that is only answered for is announced after that time at the latest.
 const QUIET_LASTS: Duration = Duration::from_secs(60);
+/// The same where voters come from files: the address of a control plane stays on its node for a little longer.
+pub const UNANNOUNCED_FROM_FILE: Duration = Duration::from_secs(25);
 /// What was found out is kept for so long.
 const KEPT: Duration = Duration::from_secs(5);
 /// Former speakers that are remembered of a key.
@@ -192,6 +194,10 @@ impl Machine {
             // Nobody has spoken for it in between, and the MAC is the same.
             return AnnounceMode::OnRequest;
         }
+        if self.has_voters_from_file() {
+            // The node of a daemon that was killed has the address no more, two seconds later.
+            return AnnounceMode::Unsolicited;
+        }
         let Some(peer) = self.peers.get(&former) else {
             return AnnounceMode::Unsolicited;
         };
@@ -214,6 +220,11 @@ impl Machine {
         if now < self.quiet.due {
             return;
         }
+        let lasts = if self.has_voters_from_file() {
+            UNANNOUNCED_FROM_FILE
+        } else {
+            QUIET_LASTS
+        };
         let mut probes = std::mem::take(&mut self.quiet.probes);
         let mut dead = Vec::new();
         let mut next = Moment::NEVER;
@@ -233,7 +244,7 @@ impl Machine {
             }
             if probe.next <= now && probe.dead.is_none() {
                 self.ask_kernel(*node, probe);
-                let old = probe.since + QUIET_LASTS <= now;
+                let old = probe.since + lasts <= now;
                 if (probe.unanswered > MISSES || old) && concerned {
                     probe.dead = Some(now);
                     dead.push(*node);

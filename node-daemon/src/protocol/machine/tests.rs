@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::*;
-use crate::protocol::decision::{ConnectionEvent, Consent, Destination, Request};
+use crate::protocol::decision::{Awaited, ConnectionEvent, Consent, Destination, Request};
 use crate::protocol::mac::Mac;
 use crate::protocol::message::{Claim, Contact, Grant, VoterSet};
 use crate::protocol::random::mix;
@@ -42,7 +42,7 @@ enum Event {
     Kernel(NodeId),
     Address(Key, Mac),
     Gateway,
-    Prepared(Key),
+    Prepared(Awaited, Key),
     View,
 }
 
@@ -278,7 +278,9 @@ impl World {
                 machine.address_answered(key, mac, now);
             }
             Event::Gateway => machine.gateway_answered(now),
-            Event::Prepared(key) => machine.connections_prepared(&[key], true, now),
+            Event::Prepared(awaited, key) => {
+                machine.connections_prepared(awaited, &[key], true, now)
+            }
         });
     }
 
@@ -361,14 +363,16 @@ impl World {
                 let asked = self.now;
                 self.later(node, API_DELAY, Event::Api(answer, asked));
             }
-            Decision::Connections(ConnectionEvent::Offered { key, .. }) => {
+            Decision::Connections(ConnectionEvent::Offered { key, former }) => {
                 if let Some(delay) = self.prepares_in {
-                    self.later(node, delay, Event::Prepared(*key));
+                    let awaited = Awaited::Offer(*former);
+                    self.later(node, delay, Event::Prepared(awaited, *key));
                 }
             }
-            Decision::Connections(ConnectionEvent::HandingOn { key, .. }) => {
+            Decision::Connections(ConnectionEvent::HandingOn { key, to }) => {
                 if let Some(delay) = self.lets_through_in {
-                    self.later(node, delay, Event::Prepared(*key));
+                    let awaited = Awaited::HandOver(*to);
+                    self.later(node, delay, Event::Prepared(awaited, *key));
                 }
             }
             Decision::Burst { .. }

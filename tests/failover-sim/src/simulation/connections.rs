@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mooring_node::announce::forwarding::state::{Device, Forwarding};
 use mooring_node::protocol::mac::Mac;
-use mooring_node::protocol::{AnnounceMode, Cause, ConnectionEvent, Key, Moment, NodeId};
+use mooring_node::protocol::{AnnounceMode, Awaited, Cause, ConnectionEvent, Key, Moment, NodeId};
 
 use super::{Simulation, What};
 use crate::clock::MILLISECOND;
@@ -73,13 +73,13 @@ impl<E: Engine> Simulation<E> {
                 self.change(node, key, |forwarding, address, now| {
                     forwarding.prepare(address, former, now);
                 });
-                self.answer_later(node, run, key);
+                self.answer_later(node, run, Awaited::Offer(former), key);
             }
             ConnectionEvent::HandingOn { key, to } => {
                 self.change(node, key, |forwarding, address, now| {
                     forwarding.handing_on(address, to, now);
                 });
-                self.answer_later(node, run, key);
+                self.answer_later(node, run, Awaited::HandOver(to), key);
             }
             ConnectionEvent::HandedOn {
                 key,
@@ -103,9 +103,9 @@ impl<E: Engine> Simulation<E> {
     }
 
     /// A node's keeper of connections has done what it was told.
-    fn answer_later(&mut self, node: usize, run: u32, key: Key) {
+    fn answer_later(&mut self, node: usize, run: u32, awaited: Awaited, key: Key) {
         let at = self.now + self.chance.u64(0..250 * MILLISECOND);
-        let input = Input::Prepared(key);
+        let input = Input::Prepared(awaited, key);
         self.push(at, What::Answers { node, run, input });
     }
 

@@ -309,6 +309,46 @@ fn an_update_of_the_static_pod_moves_nothing() {
     });
 }
 
+/// All that runs on the node is told to end at the same time. What the address is left to has no API server then.
+#[test]
+fn a_node_that_shuts_down_in_order_leaves_its_address_to_no_dead_api_server() {
+    in_netlab(async || {
+        let (mut nodes, members) = three_nodes().await;
+        let stopped = nodes.measure(1, &members, |nodes, speaker| {
+            let node = nodes.node(speaker);
+            node.process(Part::Announcer)?.terminate()?;
+            node.process(Part::ApiServer)?.terminate()
+        });
+        assert_short("its node shuts down in order", &stopped.await.unwrap());
+    });
+}
+
+#[test]
+fn a_killed_process_is_replaced_where_nodes_forward_nothing() {
+    in_netlab(async || {
+        let (mut nodes, members) = three_nodes().await;
+        for name in THREE {
+            let host = &nodes.node(name).host;
+            for family in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                host.set(&format!("net/{family}"), "0").unwrap();
+            }
+        }
+        let killed = until_measured(1, async || {
+            let (mut watch, speaker) = nodes.watch_speaker().await?;
+            watch.begin();
+            nodes.node_mut(&speaker).kill(Part::Announcer);
+            // Two seconds later its kernel has the address no more.
+            watch.settle(4000 * MS, SOON).await;
+            let seen = watch.end(&nodes);
+            println!("{seen}");
+            seen.assert_safe();
+            nodes.restore(&members).await?;
+            Ok(seen)
+        });
+        assert_short("its process is killed", &killed.await.unwrap());
+    });
+}
+
 #[test]
 fn a_daemon_of_the_daemonset_that_starts_and_ends_beside_it_is_not_noticed() {
     in_netlab(async || {

@@ -1,6 +1,6 @@
 //! What the log says: each thing once, when it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mooring_common::control_plane::ControlPlaneFile;
@@ -21,6 +21,8 @@ pub(super) struct Reporter {
     file: Option<(FileState, u64)>,
     /// Whether it was said that no API server is ready.
     none_ready: bool,
+    /// Those whose messages are signed with another secret.
+    refused: BTreeSet<NodeId>,
     /// The addresses that this node has.
     speaks: BTreeMap<IpAddr, SpokenFor>,
     fault: Option<String>,
@@ -34,6 +36,7 @@ impl Reporter {
             metrics,
             file: None,
             none_ready: false,
+            refused: BTreeSet::new(),
             speaks: BTreeMap::new(),
             fault: None,
             disk_fault: None,
@@ -62,6 +65,16 @@ impl Reporter {
             tracing::info!("an API server of the control plane is ready again");
         }
         self.none_ready = none_ready;
+        let refused = members.iter().filter(|member| member.refused);
+        let refused: BTreeSet<NodeId> = refused.map(|member| member.node).collect();
+        for node in refused.difference(&self.refused) {
+            tracing::warn!(
+                node = name(file, *node),
+                "messages in the name of this node are not signed with a secret of keyFile here: copy keyFile from one \
+                 node to all others"
+            );
+        }
+        self.refused = refused;
     }
 
     /// Whether this node has an address of the control plane.
@@ -81,8 +94,11 @@ impl Reporter {
         let voters = self.file.as_ref().map(|(state, _)| *state);
         let voters = voters.filter(|state| *state != FileState::Served);
         let voters = voters.map(|state| words(state).to_owned());
+        let secret = "messages of other nodes are not signed with a secret of keyFile here";
+        let secret = (!self.refused.is_empty()).then(|| secret.to_owned());
         let fault = self.fault.clone();
-        fault.into_iter().chain(disk).chain(voters).collect()
+        let faults = fault.into_iter().chain(disk).chain(secret);
+        faults.chain(voters).collect()
     }
 
     /// What announced the addresses is gone.

@@ -12,7 +12,7 @@ use crate::announce::forwarding::messages;
 use crate::announce::forwarding::saved::{self, Saved};
 use crate::announce::forwarding::state::Forwarding;
 use crate::announce::forwarding::table::{Flow, Group, KERNEL_LEASE, MOST_FLOWS, Table};
-use crate::protocol::{Moment, NodeId};
+use crate::protocol::{Awaited, Moment, NodeId};
 use crate::responder::ConnectionReport;
 use crate::vlan::nft::NftError;
 use crate::wire::clock;
@@ -27,10 +27,12 @@ pub(super) struct Work {
     restored_until: Moment,
     /// What is in the file; empty: nothing was ever saved.
     saved: Vec<u8>,
+    /// It was said that the file cannot be written.
+    is_unsaved: bool,
     /// What was offered and is not answered, and whether it can be passed on.
-    offered: Vec<(String, IpAddr, bool)>,
+    offered: Vec<(String, IpAddr, NodeId, bool)>,
     /// What is about to be handed on, and is not answered.
-    handing_on: Vec<(String, IpAddr)>,
+    handing_on: Vec<(String, IpAddr, NodeId)>,
     /// What the kernel has; `None`: it may be anything.
     written: Option<Table>,
     renew_at: Moment,
@@ -69,6 +71,7 @@ impl Work {
             } else {
                 saved.to_text()
             },
+            is_unsaved: false,
             written: Some(saved.written),
             offered: Vec::new(),
             handing_on: Vec::new(),
@@ -136,11 +139,11 @@ impl Work {
             ConnectionReport::Offered { address, former } => {
                 // Also where nothing is passed on: whoever waits is to go on.
                 let can = segment.prepare(address, former, now);
-                self.offered.push((name, address, can));
+                self.offered.push((name, address, former, can));
             }
             ConnectionReport::HandingOn { address, to } => {
                 segment.handing_on(address, to, now);
-                self.handing_on.push((name, address));
+                self.handing_on.push((name, address, to));
             }
             ConnectionReport::Began {
                 address,
@@ -176,21 +179,32 @@ impl Work {
         let is_written = done.is_ok();
         self.note(done);
         self.tell_forwarded();
-        let mut prepared: BTreeMap<(String, bool), Vec<IpAddr>> = BTreeMap::new();
-        let handing_on = handing_on.into_iter();
-        let handing_on = handing_on.map(|(name, address)| (name, address, true));
-        for (name, address, can) in offered.into_iter().chain(handing_on) {
-            let of = (name, can && is_written);
+        // Whoever offers relies on it: a process after this one must not go on with what was before.
+        let is_saved = self.save().await;
+        let mut prepared: BTreeMap<(String, Awaited, bool), Vec<IpAddr>> = BTreeMap::new();
+        for (name, address, former, can) in offered {
+            let is_done = can && is_written && is_saved && self.is_prepared(&name, address, former);
+            let of = (name, Awaited::Offer(former), is_done);
             prepared.entry(of).or_default().push(address);
         }
-        for ((name, is_done), addresses) in prepared {
-            self.say(Outcome::Prepared(name, addresses, is_done));
+        for (name, address, to) in handing_on {
+            let of = (name, Awaited::HandOver(to), is_written);
+            prepared.entry(of).or_default().push(address);
+        }
+        for ((name, awaited, is_done), addresses) in prepared {
+            self.say(Outcome::Prepared(name, awaited, addresses, is_done));
         }
         if now >= self.count_at {
             self.count_at = now + COUNT;
             self.count(now).await;
+            self.save().await;
         }
-        self.save().await;
+    }
+
+    /// Whether what was offered is passed on, and not what was taken, and handed on, since.
+    fn is_prepared(&self, name: &str, address: IpAddr, former: NodeId) -> bool {
+        let segment = self.segments.get(name);
+        segment.is_some_and(|segment| segment.passes_on_to(address, former))
     }
 
     /// Writes the table where it is not as it should be, or is to be renewed.
@@ -266,29 +280,37 @@ impl Work {
         Ok(Done::Written)
     }
 
-    /// Saves what the next process has to know, where it has changed.
-    async fn save(&mut self) {
-        if self.awaits() {
-            return;
-        }
+    /// Saves what the next process has to know, where it has changed. Whether it is on disk.
+    async fn save(&mut self) -> bool {
+        let mut segments = self.restored.clone();
+        segments.extend(self.segments.clone());
         let nothing = Table::default();
-        let saved = Saved::of(self.written.as_ref().unwrap_or(&nothing), &self.segments);
+        let saved = Saved::of(self.written.as_ref().unwrap_or(&nothing), &segments);
         if saved.is_empty() && self.saved.is_empty() {
-            return;
+            return true;
         }
         let text = saved.to_text();
         if text == self.saved {
-            return;
+            return true;
         }
-        self.saved.clone_from(&text);
-        let folder = self.folder.clone();
-        let written = tokio::task::spawn_blocking(move || saved::write(&folder, &text)).await;
-        if let Ok(Err(error)) = written {
+        let (folder, copy) = (self.folder.clone(), text.clone());
+        let written = tokio::task::spawn_blocking(move || saved::write(&folder, &copy)).await;
+        let error = match written {
+            Ok(Ok(())) => {
+                self.saved = text;
+                self.is_unsaved = false;
+                return true;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        if !self.is_unsaved {
+            self.is_unsaved = true;
             let folder = self.folder.display();
-            tracing::warn!(%folder, %error, "what is known of connections cannot be kept: those that \
-                are passed on are reset when the daemon is restarted; is --state-dir a folder that it may \
-                write to?");
+            tracing::warn!(%folder, error, "what is known of connections cannot be kept, so that they do not stay \
+                with their node; is --state-dir a folder that this process may write to?");
         }
+        false
     }
 
     /// This node's own connections to what is passed on.
@@ -298,13 +320,10 @@ impl Work {
             .values()
             .flat_map(Forwarding::pointed)
             .collect();
-        let flows = flows().await?.into_iter();
+        let flows = flows(|flow| pointed.contains(&flow.destination)).await?;
         // The rest of the set is for new ones.
         let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
-        Ok(flows
-            .filter(|flow| pointed.contains(&flow.destination))
-            .take(most)
-            .collect())
+        Ok(flows.into_iter().take(most).collect())
     }
 
     fn tell_forwarded(&mut self) {
@@ -346,7 +365,8 @@ impl Work {
         if counts.is_empty() {
             return;
         }
-        match flows().await {
+        let counted: BTreeSet<IpAddr> = counts.keys().copied().collect();
+        match flows(|flow| counted.contains(&flow.destination)).await {
             Ok(flows) => {
                 for flow in flows {
                     if let Some(count) = counts.get_mut(&flow.destination) {

@@ -226,6 +226,37 @@ fn replaces_crashed_node_in_half_a_second() {
     assert!(file.world.gap() < ms(500), "{:?}", file.world.gap());
 }
 
+/// Two seconds later its node has the address no more, although its kernel answers.
+#[test]
+fn address_of_a_killed_process_is_announced_at_once() {
+    let mut file = FileWorld::three();
+    let key = *file.world.keys.keys().next().unwrap();
+    let speaker = file.world.speaker(key).unwrap();
+    file.world.kill(speaker);
+    file.run(ms(1000));
+    let heir = file.world.speaker(key).unwrap();
+    let begun = file.world.begun(heir);
+    assert!(begun.contains(&(true, Cause::TakenOver)), "{begun:?}");
+}
+
+/// Else it would be announced after its node has it no more.
+#[test]
+fn address_of_a_process_that_has_ended_is_announced_within_half_a_minute() {
+    let mut file = FileWorld::three();
+    let key = *file.world.keys.keys().next().unwrap();
+    let speaker = file.world.speaker(key).unwrap();
+    file.world
+        .change_local(speaker, |local| local.ending = true);
+    file.run(ms(1000));
+    file.world.kill(speaker);
+    let heir = file.world.speaker(key).unwrap();
+    assert_eq!(file.world.begun(heir), [(false, Cause::HandedOver)].into());
+    file.run(ms(23_000));
+    assert_eq!(file.world.bursts(heir), 0);
+    file.run(ms(3000));
+    assert_eq!(file.world.bursts(heir), 1);
+}
+
 #[test]
 fn node_whose_api_server_fails_hands_over_at_once() {
     let mut file = FileWorld::three();
