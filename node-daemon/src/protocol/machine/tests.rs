@@ -279,7 +279,7 @@ impl World {
             }
             Event::Gateway => machine.gateway_answered(now),
             Event::Prepared(awaited, key) => {
-                machine.connections_prepared(awaited, &[key], true, now)
+                machine.connections_prepared(awaited, &[key], true, now);
             }
         });
     }
