@@ -140,9 +140,9 @@ pub enum Decision {
 /// What a kernel is to do before a key moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Awaited {
-    /// To pass on what is not known to this node, which offered the key.
+    /// To pass on to this node, which offered the key, what is not known here.
     Offer(NodeId),
-    /// To let through what this node passes on, which is to have the key.
+    /// To let through what this node, which is to have the key, passes on.
     HandOver(NodeId),
 }
 

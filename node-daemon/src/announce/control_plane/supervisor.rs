@@ -278,11 +278,9 @@ impl Work {
         let link = links.iter().find(|link| link.name == file.interface);
         let interface = link.map(|link| (link.name.clone(), link.index));
         drop(links);
-        if self.prepared_interface == interface {
-            return;
-        }
+        let is_new = interface.is_some() && self.prepared_interface != interface;
         self.prepared_interface = interface;
-        if self.prepared_interface.is_none() {
+        if !is_new {
             return;
         }
         let set = sysctl::answer_only_for_own_interface(&self.with.proc_sys_net, &file.interface);

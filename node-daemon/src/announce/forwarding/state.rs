@@ -195,8 +195,7 @@ impl Forwarding {
         true
     }
 
-    /// Whether an address that this node offered is passed on to it, by what this node was told last: no move after that
-    /// one is known.
+    /// Whether an address is passed on to the node that offered it, and was handed to nobody since.
     #[must_use]
     pub fn passes_on_to(&self, address: IpAddr, former: NodeId) -> bool {
         self.pointers.get(&address).is_some_and(|pointer| {

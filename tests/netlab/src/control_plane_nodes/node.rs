@@ -220,7 +220,19 @@ impl ControlPlaneNode {
         Ok(())
     }
 
-    /// Takes the control plane's addresses off an interface.
+    /// Puts the control plane's addresses on an interface, as kube-vip does.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn add_addresses(&self, interface: &str) -> Result<()> {
+        let add = |address: String| {
+            self.host
+                .ip(&format!("address add {address} dev {interface} nodad"))
+        };
+        alone().try_for_each(|address| add(address).map(drop))
+    }
+
+    /// Takes those that are there off an interface.
     ///
     /// # Errors
     /// If they cannot be removed.
@@ -228,13 +240,9 @@ impl ControlPlaneNode {
         let on = self
             .host
             .ip(&format!("-oneline address show dev {interface}"))?;
-        for address in ADDRESSES {
-            let length = if address.is_ipv4() { 32 } else { 128 };
-            let address = format!("{address}/{length}");
-            if on.contains(&format!(" {address} ")) {
-                self.host
-                    .ip(&format!("address delete {address} dev {interface}"))?;
-            }
+        for address in alone().filter(|address| on.contains(&format!(" {address} "))) {
+            self.host
+                .ip(&format!("address delete {address} dev {interface}"))?;
         }
         Ok(())
     }
@@ -332,6 +340,14 @@ impl ControlPlaneNode {
         }
         Ok(())
     }
+}
+
+/// The control plane's addresses, each a network of its own.
+fn alone() -> impl Iterator<Item = String> {
+    ADDRESSES.into_iter().map(|address| {
+        let length = if address.is_ipv4() { 32 } else { 128 };
+        format!("{address}/{length}")
+    })
 }
 
 /// The page of metrics.

@@ -2,12 +2,13 @@
 //! `mooring-node control-plane` and something that answers `/readyz` on each. There is no API server to ask.
 
 mod api_servers;
+mod clients;
 mod entry;
 mod kube_vip;
 
 use std::time::Duration;
 
-use mooring_test_netlab::control_plane_nodes::{ControlPlaneNodes, Members, Part};
+use mooring_test_netlab::control_plane_nodes::{ADDRESSES, ControlPlaneNodes, Members, Part};
 use mooring_test_netlab::failover::faults::until_measured;
 use mooring_test_netlab::failover::{Seen, millis};
 use mooring_test_netlab::netlab::in_netlab;
@@ -346,6 +347,31 @@ fn a_killed_process_is_replaced_where_nodes_forward_nothing() {
             Ok(seen)
         });
         assert_short("its process is killed", &killed.await.unwrap());
+    });
+}
+
+/// As kube-vip has it, or has left it (`kube_vip` has the real one): Mooring takes the address on that node, and nobody
+/// notices that it goes from the interface.
+#[test]
+fn an_address_that_is_on_an_interface_is_taken_on_that_node() {
+    in_netlab(async || {
+        let mut nodes = ControlPlaneNodes::new(&THREE).unwrap();
+        let members = Members::new(1, &THREE);
+        let holder = "cp2";
+        nodes.node(holder).add_addresses("eth0").unwrap();
+        nodes.start(&members).await.unwrap();
+        let state = nodes.node(holder).state().await.unwrap();
+        assert_eq!(state.announced, ADDRESSES.len(), "{state:?}");
+        let (mut watch, speaker) = nodes.watch_speaker().await.unwrap();
+        assert_eq!(speaker, holder);
+        watch.begin();
+        nodes.node(holder).remove_addresses("eth0").unwrap();
+        watch.settle(1500 * MS, SOON).await;
+        let seen = watch.end(&nodes);
+        println!("{seen}");
+        seen.assert_safe();
+        assert_eq!(seen.speakers, [holder], "{seen}");
+        assert!(!seen.counts() || seen.outage.is_zero(), "{seen}");
     });
 }
 

@@ -2,17 +2,16 @@
 //! by `make test-kube-vip`, since kube-vip is built from its Go module.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
-use mooring_test_netlab::control_plane_nodes::{
-    ADDRESSES, ControlPlaneNodes, Members, Noticed, Part, Watch, Writer,
-};
+use mooring_test_netlab::control_plane_nodes::{ADDRESSES, ControlPlaneNodes, Members, Part};
 use mooring_test_netlab::failover::{Seen, millis};
 use mooring_test_netlab::netlab::in_netlab;
 use mooring_test_support::figures::figure;
 use mooring_test_support::wait::eventually;
 
+use super::clients::Clients;
 use super::{MS, SOON, THREE};
 
 /// How long kube-vip may take to find another node: more than its longest Lease.
@@ -50,29 +49,6 @@ async fn run_all(nodes: &mut ControlPlaneNodes) {
     .await;
 }
 
-/// Clients at work, and who has the address.
-async fn at_work(nodes: &ControlPlaneNodes) -> (Writer, Watch, String) {
-    let writer = nodes.writer().await.unwrap();
-    let (watch, speaker) = nodes.watch_speaker().await.unwrap();
-    eventually("writes are done", SOON, async || writer.is_well(1000 * MS)).await;
-    (writer, watch, speaker)
-}
-
-/// What they noticed since, once all is well again.
-async fn noticed(
-    nodes: &ControlPlaneNodes,
-    (writer, watch, began): (Writer, Watch, Instant),
-) -> (Seen, Noticed) {
-    watch.settle(1500 * MS, LIMIT).await;
-    eventually("writes are done again", LIMIT, async || {
-        writer.is_well(1000 * MS)
-    })
-    .await;
-    let (seen, noticed) = (watch.end(nodes), writer.end(began));
-    println!("{seen}; {noticed:?}");
-    (seen, noticed)
-}
-
 /// Writes the file on all nodes and runs Mooring's static Pod on each: it takes the address on the node that has it.
 async fn add_mooring(nodes: &mut ControlPlaneNodes, members: &Members, holder: &str) {
     nodes.write_file(&THREE, members).unwrap();
@@ -95,31 +71,38 @@ async fn remove_idle(nodes: &mut ControlPlaneNodes, holder: &str) {
     }
 }
 
+/// The address moves to Mooring by the steps of the page, of which the last one is `end`: it stays on its node.
+async fn move_from_kube_vip(end: impl AsyncFnOnce(&mut ControlPlaneNodes, &str)) {
+    let mut nodes = nodes_with_kube_vip(None).await;
+    let members = Members::new(1, &THREE);
+    let clients = Clients::at_work(&nodes).await;
+    let holder = clients.speaker.clone();
+    add_mooring(&mut nodes, &members, &holder).await;
+    remove_idle(&mut nodes, &holder).await;
+    end(&mut nodes, &holder).await;
+    let (seen, noticed) = clients.end(&nodes, SOON).await;
+    assert!(seen.two.is_zero(), "{seen}");
+    assert_eq!(seen.speakers, [holder], "{seen}");
+    figure(
+        "Move of the control plane's address from kube-vip",
+        format_args!(
+            "{} ms without an answer, {} ms without a write",
+            millis(seen.dark),
+            millis(noticed.longest)
+        ),
+    );
+    assert!(!seen.counts() || seen.dark <= 1000 * MS, "{seen}");
+    nodes.settled(&members).await.unwrap();
+}
+
 #[test]
 #[ignore = "make test-kube-vip starts it"]
 fn the_address_moves_from_kube_vip_while_it_runs() {
     in_netlab(async || {
-        let mut nodes = nodes_with_kube_vip(None).await;
-        let members = Members::new(1, &THREE);
-        let (writer, mut watch, holder) = at_work(&nodes).await;
-        watch.begin();
-        let began = Instant::now();
-        add_mooring(&mut nodes, &members, &holder).await;
-        remove_idle(&mut nodes, &holder).await;
-        nodes.node_mut(&holder).remove(Part::KubeVip).await.unwrap();
-        let (seen, noticed) = noticed(&nodes, (writer, watch, began)).await;
-        assert!(seen.two.is_zero(), "{seen}");
-        assert_eq!(seen.speakers, [holder], "{seen}");
-        figure(
-            "Move of the control plane's address from kube-vip",
-            format_args!(
-                "{} ms without an answer, {} ms without a write",
-                millis(seen.dark),
-                millis(noticed.longest)
-            ),
-        );
-        assert!(!seen.counts() || seen.dark <= 1000 * MS, "{seen}");
-        nodes.settled(&members).await.unwrap();
+        move_from_kube_vip(async |nodes, holder| {
+            nodes.node_mut(holder).remove(Part::KubeVip).await.unwrap();
+        })
+        .await;
     });
 }
 
@@ -127,27 +110,14 @@ fn the_address_moves_from_kube_vip_while_it_runs() {
 #[ignore = "make test-kube-vip starts it"]
 fn an_address_that_a_killed_kube_vip_has_left_is_removed_without_a_gap() {
     in_netlab(async || {
-        let mut nodes = nodes_with_kube_vip(None).await;
-        let members = Members::new(1, &THREE);
-        let (writer, mut watch, holder) = at_work(&nodes).await;
-        watch.begin();
-        let began = Instant::now();
-        add_mooring(&mut nodes, &members, &holder).await;
-        remove_idle(&mut nodes, &holder).await;
-        nodes.node_mut(&holder).kill(Part::KubeVip);
-        let on = nodes
-            .node(&holder)
-            .host
-            .ip("-oneline address show dev eth0");
-        assert!(
-            on.unwrap().contains(" 10.77.0.100/32 "),
-            "the address has stayed"
-        );
-        nodes.node(&holder).remove_addresses("eth0").unwrap();
-        let (seen, _) = noticed(&nodes, (writer, watch, began)).await;
-        assert!(seen.two.is_zero(), "{seen}");
-        assert_eq!(seen.speakers, [holder], "{seen}");
-        assert!(!seen.counts() || seen.dark <= 1000 * MS, "{seen}");
+        move_from_kube_vip(async |nodes, holder| {
+            nodes.node_mut(holder).kill(Part::KubeVip);
+            let node = nodes.node(holder);
+            let on = node.host.ip("-oneline address show dev eth0").unwrap();
+            assert!(on.contains(" 10.77.0.100/32 "), "the address has stayed");
+            node.remove_addresses("eth0").unwrap();
+        })
+        .await;
     });
 }
 
@@ -181,11 +151,9 @@ async fn measure(
     for (fault, strike) in FAULTS {
         let (mut longest, mut worst) = (Vec::new(), Seen::default());
         for _ in 0..repetitions {
-            let (writer, mut watch, speaker) = at_work(nodes).await;
-            watch.begin();
-            let began = Instant::now();
-            strike(nodes, &speaker).unwrap();
-            let (seen, noticed) = noticed(nodes, (writer, watch, began)).await;
+            let clients = Clients::at_work(nodes).await;
+            strike(nodes, &clients.speaker).unwrap();
+            let (seen, noticed) = clients.end(nodes, LIMIT).await;
             longest.push(noticed.longest);
             worst.dark = worst.dark.max(seen.dark);
             worst.two = worst.two.max(seen.two);
