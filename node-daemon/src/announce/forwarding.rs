@@ -20,7 +20,8 @@
 //!    time of `spec.keepConnections`, or when its node is gone, the address leaves the table.
 //!
 //! # Guarantees
-//! * A frame is sent only to a node that is a member of the segment at that time.
+//! * A frame is sent only to a node that is a member of the segment at that time; after a restart of the daemon also to
+//!   one that was a member before it, for [`table::KERNEL_LEASE`] at most.
 //! * No frame goes round. A node passes on only what comes from a client or from the one node that it
 //!   handed the address to. See [`state`].
 //! * The kernel ends it by itself: addresses in the table have a time-out of [`table::KERNEL_LEASE`],

@@ -166,7 +166,7 @@ impl<E: EventSink> Supervisor<E> {
                     cancel,
                 )
                 .await;
-            work.end(successor).await;
+            work.end(successor, &mut reports).await;
             // What is still on an interface is removed.
             drop(work);
         };
@@ -371,9 +371,7 @@ impl<E: EventSink> SupervisorState<E> {
                 _ = self.links.changed() => {}
                 Some((segment, report)) = reports.recv() => {
                     self.handle(&segment, report);
-                    while let Ok((segment, report)) = reports.try_recv() {
-                        self.handle(&segment, report);
-                    }
+                    self.handle_all(reports);
                 }
                 Some(answered) = self.questions.join_next() => self.pass_on(answered),
                 Some(outcome) = outcomes.recv() => self.pass_on_connections(outcome),

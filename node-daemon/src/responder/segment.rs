@@ -86,6 +86,8 @@ pub(super) struct Segment {
     hand_over_begun: Option<Moment>,
     has_ended: bool,
     rights: SegmentRights,
+    /// What is to be reported once there is room.
+    unreported: VecDeque<Report>,
     /// Of the process before this one: how it spoke.
     quiet: BTreeSet<Key>,
     unfinished: BTreeSet<Key>,
@@ -135,6 +137,7 @@ impl Segment {
             hand_over_begun: None,
             has_ended: false,
             rights: SegmentRights::default(),
+            unreported: VecDeque::new(),
             quiet: BTreeSet::new(),
             unfinished: BTreeSet::new(),
         };

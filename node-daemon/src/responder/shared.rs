@@ -55,6 +55,12 @@ impl Shared {
         sent.is_ok()
     }
 
+    /// Reports, where there is room.
+    pub(super) fn try_report(&self, segment: &str, report: Report) -> bool {
+        let report = (segment.to_owned(), report);
+        self.reports.try_send(report).is_ok()
+    }
+
     /// What was opened beforehand for an interface.
     pub(super) fn prepared(&self, attachment: &Attachment) -> Option<Box<dyn SegmentSockets>> {
         let interface = (attachment.name.clone(), attachment.index);

@@ -3,6 +3,7 @@
 //! Formats: `linux/netfilter/nfnetlink_conntrack.h`.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use super::attributes::{find, read};
 use super::table::Flow;
@@ -27,8 +28,9 @@ const CTA_PROTOINFO_TCP: u16 = 1;
 const CTA_PROTOINFO_TCP_STATE: u16 = 1;
 /// Packets were seen in both directions: `IPS_SEEN_REPLY`.
 const SEEN_REPLY: u32 = 1 << 1;
-/// `TCP_CONNTRACK_TIME_WAIT` and those behind it: it is over.
-const TIME_WAIT: u8 = 7;
+/// `TCP_CONNTRACK_ESTABLISHED` up to `TCP_CONNTRACK_LAST_ACK`. Before it only the SYN was seen, of which there may be a
+/// flood; behind it the connection is over.
+const OPEN: RangeInclusive<u8> = 3..=6;
 /// `IPPROTO_TCP`
 pub const TCP: u8 = 6;
 /// `IPPROTO_UDP`
@@ -40,8 +42,8 @@ pub const fn question() -> [u8; HEADER] {
     [0; HEADER]
 }
 
-/// The connection that a message tells of, if it lives: one of TCP that is not closing, or of UDP; answered in
-/// either case.
+/// The connection that a message tells of, if it lives: one of TCP that is open, or of UDP that was
+/// answered.
 #[must_use]
 pub fn read_flow(payload: &[u8]) -> Option<Flow> {
     let attributes = payload.get(HEADER..)?;
@@ -66,7 +68,7 @@ pub fn read_flow(payload: &[u8]) -> Option<Flow> {
     if protocol == TCP {
         let info = find(find(attributes, CTA_PROTOINFO)?, CTA_PROTOINFO_TCP)?;
         let state = *find(info, CTA_PROTOINFO_TCP_STATE)?.first()?;
-        if state >= TIME_WAIT {
+        if !OPEN.contains(&state) {
             return None;
         }
     }
@@ -130,7 +132,8 @@ mod tests {
         assert_eq!((flow.source_port, flow.destination_port), (4242, 80));
         assert!(read_flow(&message(UDP, None, SEEN_REPLY)).is_some());
         for over in [
-            message(TCP, Some(TIME_WAIT), SEEN_REPLY),
+            message(TCP, Some(7), SEEN_REPLY),
+            message(TCP, Some(2), SEEN_REPLY),
             message(TCP, Some(1), 0),
             message(1, None, SEEN_REPLY),
             message(TCP, None, SEEN_REPLY),

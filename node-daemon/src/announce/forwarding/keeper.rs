@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use self::work::Work;
 use super::conntrack;
@@ -21,7 +21,7 @@ use crate::responder::ConnectionReport;
 use crate::vlan::nft::{self, NftError};
 use crate::wire::clock;
 
-/// What may wait: all addresses of a large segment at once, several times.
+/// How many outcomes may wait: all addresses of a large segment at once, several times.
 const WAITING: usize = 4096;
 /// How often to look whether anything has ended.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,8 +30,11 @@ const COUNT: Duration = Duration::from_secs(5);
 /// How often the kernel is told again: three times before its lease runs out.
 const RENEW: Duration = Duration::from_secs(20);
 
+/// Who ends waits no longer: meanwhile nobody answers.
+const SAVING: Duration = Duration::from_millis(200);
+
 /// What the keeper is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Command {
     /// The segments that there are: the interface of each, and `spec.keepConnections`.
     Configure(BTreeMap<String, (Option<Device>, Duration)>),
@@ -41,6 +44,8 @@ pub enum Command {
     Report(String, ConnectionReport),
     /// This node speaks for an address no more.
     Stopped(String, IpAddr),
+    /// The process is about to end: it is to be answered once all that was told before is on disk.
+    Save(oneshot::Sender<()>),
 }
 
 /// What follows.
@@ -56,23 +61,31 @@ pub enum Outcome {
     Fault(Option<String>),
 }
 
-/// Where commands go. It never waits.
+/// Where commands go. It never waits, and none is lost: a node that has missed one could pass on in a circle.
 #[derive(Clone, Debug)]
-pub struct Keeper(mpsc::Sender<Command>);
+pub struct Keeper(mpsc::UnboundedSender<Command>);
 
 impl Keeper {
     /// The keeper, what it says, and what works as long as it is polled. It ends when the first is dropped. What
     /// the next process has to know is saved in the folder.
     pub fn new(folder: PathBuf) -> (Self, mpsc::Receiver<Outcome>, impl Future<Output = ()>) {
-        let (commands, heard) = mpsc::channel(WAITING);
+        let (commands, heard) = mpsc::unbounded_channel();
         let (said, outcomes) = mpsc::channel(WAITING);
         (Self(commands), outcomes, keep(folder, heard, said))
     }
 
     /// Tells it something.
     pub fn tell(&self, command: Command) {
-        if let Err(error) = self.0.try_send(command) {
-            tracing::warn!(%error, "connections may not stay with their node");
+        // One that has ended keeps nothing any more.
+        let _ = self.0.send(command);
+    }
+
+    /// Waits until all that it was told is on disk, for a moment at most.
+    pub async fn saved(&self) {
+        let (saved, is_saved) = oneshot::channel();
+        self.tell(Command::Save(saved));
+        if timeout(SAVING, is_saved).await.is_err() {
+            tracing::warn!("what is known of connections is not saved within {SAVING:?}");
         }
     }
 }
@@ -117,7 +130,11 @@ pub async fn flows(wanted: impl Fn(&Flow) -> bool) -> Result<Vec<Flow>, NftError
     Ok(flows)
 }
 
-async fn keep(folder: PathBuf, mut heard: mpsc::Receiver<Command>, said: mpsc::Sender<Outcome>) {
+async fn keep(
+    folder: PathBuf,
+    mut heard: mpsc::UnboundedReceiver<Command>,
+    said: mpsc::Sender<Outcome>,
+) {
     let mut work = Work::new(folder, said);
     loop {
         let next = Instant::now() + LOOK;

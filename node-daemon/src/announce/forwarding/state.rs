@@ -105,12 +105,16 @@ pub struct Forwarding {
     device: Option<Device>,
     /// `spec.keepConnections`; zero: not at all.
     keep_for: Duration,
-    #[serde(skip)]
+    #[serde(default)]
     members: BTreeMap<NodeId, Mac>,
+    /// The members that the process before knew, until all can have been heard again.
+    #[serde(default)]
+    former_members: BTreeMap<NodeId, Mac>,
     pointers: BTreeMap<IpAddr, Pointer>,
     served: BTreeMap<IpAddr, Served>,
-    /// It is of the process before, and not all members may have been heard yet.
-    #[serde(skip)]
+    /// It is of the process before, and not all members may have been heard yet. A process that ends earlier leaves the
+    /// same time to the next, so that nothing goes to somebody who is long gone.
+    #[serde(default)]
     restored_until: Option<Moment>,
 }
 
@@ -136,15 +140,20 @@ impl Forwarding {
         self.pointers.retain(|_, pointer| {
             !matches!(pointer.phase, Phase::Prepared(_) | Phase::Answering(_))
         });
-        self.restored_until = Some(now + KERNEL_LEASE);
+        self.former_members.append(&mut self.members);
+        self.restored_until.get_or_insert(now + KERNEL_LEASE);
     }
 
-    /// Whether it is not known yet where a former speaker is: what the kernel has is not to be touched.
+    /// Whether it is of the process before, and not all members may have been heard yet.
     #[must_use]
-    pub fn awaits_members(&self) -> bool {
-        let mut pointers = self.pointers.values();
+    pub const fn is_restored(&self) -> bool {
         self.restored_until.is_some()
-            && pointers.any(|pointer| !self.members.contains_key(&pointer.former))
+    }
+
+    /// The interface's name.
+    #[must_use]
+    pub fn interface(&self) -> Option<&str> {
+        Some(&self.device.as_ref()?.name)
     }
 
     /// Whether there is nothing that a process after this one would have to know.
@@ -170,6 +179,7 @@ impl Forwarding {
         if self.restored_until.is_some() {
             return;
         }
+        self.former_members.clear();
         self.pointers
             .retain(|_, pointer| self.members.contains_key(&pointer.former));
         self.served
@@ -180,7 +190,7 @@ impl Forwarding {
     /// taken.
     pub fn prepare(&mut self, address: IpAddr, former: NodeId, now: Moment) -> bool {
         let can = self.device.is_some() && !self.keep_for.is_zero();
-        if !can || !self.members.contains_key(&former) {
+        if !can || self.mac_of(former).is_none() {
             return false;
         }
         let pointer = Pointer {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mooring_common::engine::Step as _;
+use tokio::sync::mpsc;
 
 use super::{SupervisorState, send_if_new};
 use crate::announce::EventSink;
@@ -13,7 +14,7 @@ use crate::announce::state_file::State;
 use crate::announce::upgrade::Successor;
 use crate::protocol::Parameters;
 use crate::responder::upgrade_state::UpgradeState;
-use crate::responder::{DesiredSegments, Responder, Setup};
+use crate::responder::{DesiredSegments, Report, Responder, Setup};
 
 impl<E: EventSink> SupervisorState<E> {
     /// Does what differs from what is wanted, and reports it.
@@ -98,15 +99,24 @@ impl<E: EventSink> SupervisorState<E> {
 
     /// Stops speaking, and passes the state on to the successor if there is one. Otherwise what could be
     /// handed over has been.
-    pub(super) async fn end(&mut self, successor: Option<Successor>) {
+    pub(super) async fn end(
+        &mut self,
+        successor: Option<Successor>,
+        reports: &mut mpsc::Receiver<(String, Report)>,
+    ) {
         let Some(responder) = self.responder.take() else {
             return;
         };
         if successor.is_some() {
             self.kernel.leave();
+            // Most of it while this process still answers.
+            self.connections.saved().await;
         }
         // It waits for the thread's last frame, which is a matter of microseconds.
         let left = tokio::task::spawn_blocking(|| responder.export()).await;
+        if self.handle_all(reports) && successor.is_some() {
+            self.connections.saved().await;
+        }
         match (left, successor) {
             (Ok(Some(state)), Some(successor)) => successor.inherit(&state).await,
             (Ok(_), _) => self.write_stopped(),

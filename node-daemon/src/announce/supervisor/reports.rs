@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::mpsc;
+
 use super::{SupervisorState, event_reporter};
 use crate::announce::EventSink;
 use crate::announce::forwarding::keeper::{Command, Outcome};
@@ -12,6 +14,16 @@ use crate::protocol::{NodeId, Transition};
 use crate::responder::{DesiredSegment, Member, Report};
 
 impl<E: EventSink> SupervisorState<E> {
+    /// Takes in all reports that wait. Whether there were any.
+    pub(super) fn handle_all(&mut self, reports: &mut mpsc::Receiver<(String, Report)>) -> bool {
+        let mut any = false;
+        while let Ok((segment, report)) = reports.try_recv() {
+            self.handle(&segment, report);
+            any = true;
+        }
+        any
+    }
+
     pub(super) fn handle(&mut self, segment: &str, report: Report) {
         // What was said before a segment was closed is out of date.
         if !self.running.contains_key(segment) {

@@ -142,7 +142,7 @@ impl Segment {
     }
 
     /// Reports by addresses what the machine says by keys.
-    fn report_connections(&self, event: ConnectionEvent, shared: &Shared) {
+    fn report_connections(&mut self, event: ConnectionEvent, shared: &Shared) {
         let of = |key: Key| self.addresses_of(key).into_iter();
         let reports: Vec<ConnectionReport> = match event {
             ConnectionEvent::Offered { key, former } => of(key)
@@ -178,12 +178,23 @@ impl Segment {
         self.report_all(reports, shared);
     }
 
-    fn report_all(&self, reports: Vec<ConnectionReport>, shared: &Shared) {
+    fn report_all(&mut self, reports: Vec<ConnectionReport>, shared: &Shared) {
         if self.desired.keep_connections.is_zero() {
             return;
         }
-        for report in reports {
-            self.report(shared, Report::Connections(report));
+        let reports = reports.into_iter().map(Report::Connections);
+        self.unreported.extend(reports);
+        self.report_left(shared);
+    }
+
+    /// Reports in order what must not be lost, as far as there is room: a node that has missed who spoke when could pass on
+    /// in a circle.
+    pub(super) fn report_left(&mut self, shared: &Shared) {
+        while let Some(report) = self.unreported.front() {
+            if !shared.try_report(&self.name, report.clone()) {
+                return;
+            }
+            self.unreported.pop_front();
         }
     }
 
@@ -306,10 +317,14 @@ impl Segment {
                     dark_for,
                 },
                 Notice::Stopped(address, cause) => Report::Stopped { address, cause },
-                Notice::Conflict(address, mac) => Report::Conflict { address, mac },
+                Notice::Conflict(address, mac) => {
+                    self.report(shared, Report::Conflict { address, mac });
+                    continue;
+                }
             };
-            self.report(shared, report);
+            self.unreported.push_back(report);
         }
+        self.report_left(shared);
     }
 
     pub(super) fn report(&self, shared: &Shared, report: Report) -> bool {

@@ -7,6 +7,7 @@ mod failover;
 mod failover_bench;
 mod failover_rig;
 mod forwarding_table;
+mod keeper;
 mod kernel_address;
 mod livez;
 mod livez_bench;

@@ -59,6 +59,8 @@ struct Start<'a> {
     secrets: KeyRing,
     inherited: Option<UpgradeState>,
     witness: bool,
+    /// How many reports may wait.
+    room: usize,
 }
 
 impl<'a> Start<'a> {
@@ -70,11 +72,12 @@ impl<'a> Start<'a> {
             secrets: KeyRing::default(),
             inherited: None,
             witness: false,
+            room: 4096,
         }
     }
 
     fn run(self) -> Node {
-        let (sender, mut reports) = mpsc::channel(4096);
+        let (sender, mut reports) = mpsc::channel(self.room);
         let metrics = Metrics::default();
         let desired = Arc::new(DesiredSegment {
             uid: self.uid.to_owned(),
@@ -292,11 +295,18 @@ fn all_vote(api: &Api) {
 /// Three nodes on a segment of their own, all of them voters: the API, the other two, and the one that
 /// speaks.
 fn three_that_vote() -> (Api, Vec<Node>, Node) {
+    three_with_room(4096)
+}
+
+/// The same, where no more reports may wait.
+fn three_with_room(room: usize) -> (Api, Vec<Node>, Node) {
     build_segment(3);
     let api = Api::default();
-    let mut nodes: Vec<_> = ["n1", "n2", "n3"]
-        .map(|name| Start::new(name, &api).run())
-        .into();
+    let start = |name| Start {
+        room,
+        ..Start::new(name, &api)
+    };
+    let mut nodes: Vec<_> = ["n1", "n2", "n3"].map(|name| start(name).run()).into();
     let first = speaker(&mut nodes);
     all_vote(&api);
     (api, nodes, first)
@@ -443,6 +453,27 @@ fn draining_node_hands_over_without_overlap() {
             (ended.len() == 1).then_some(())
         });
         assert_eq!(speaker(&mut nodes).beginnings(V4), [Cause::HandedOver]);
+    });
+}
+
+/// Whoever reads reports is busy for a while.
+#[test]
+fn reports_of_speakers_wait_for_room() {
+    in_netns("reports_of_speakers_wait_for_room", || {
+        let (_, nodes, first) = three_with_room(4);
+        let busy: Vec<_> = nodes.iter().map(|node| node.told.lock().unwrap()).collect();
+        first.set_desired(|desired| desired.draining = true);
+        eventually("both addresses are handed over", || {
+            let is_other = |address: &str| {
+                let known = neighbour(address, true);
+                known.is_some_and(|mac| mac != first.mac())
+            };
+            (is_other(V4) && is_other(V6)).then_some(())
+        });
+        drop(busy);
+        let mut nodes = nodes;
+        let second = speaker(&mut nodes);
+        assert_eq!(second.beginnings(V6), [Cause::HandedOver]);
     });
 }
 

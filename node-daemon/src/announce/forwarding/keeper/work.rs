@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use mooring_common::errors::with_causes;
-use tokio::sync::mpsc;
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use tokio::sync::{mpsc, oneshot};
 
 use super::{COUNT, Command, Outcome, RENEW, clean_up, flows, write_all};
 use crate::announce::forwarding::messages;
@@ -24,7 +26,6 @@ pub(super) struct Work {
     segments: BTreeMap<String, Forwarding>,
     /// What the process before has left, of segments that are not known yet.
     restored: BTreeMap<String, Forwarding>,
-    restored_until: Moment,
     /// What is in the file; empty: nothing was ever saved.
     saved: Vec<u8>,
     /// It was said that the file cannot be written.
@@ -42,6 +43,8 @@ pub(super) struct Work {
     fault: Option<String>,
     /// For how many addresses the kernel was last said to pass on.
     forwarded: usize,
+    /// Who waits until all is on disk.
+    saving: Vec<oneshot::Sender<()>>,
 }
 
 /// What was done about the table.
@@ -65,7 +68,6 @@ impl Work {
             said,
             segments: BTreeMap::new(),
             restored,
-            restored_until: now + KERNEL_LEASE,
             saved: if saved.is_empty() {
                 Vec::new()
             } else {
@@ -80,6 +82,7 @@ impl Work {
             probe_is_due: false,
             fault: None,
             forwarded: 0,
+            saving: Vec::new(),
         }
     }
 
@@ -87,16 +90,16 @@ impl Work {
     pub(super) fn has_something_to_do(&self) -> bool {
         let mut segments = self.segments.values();
         segments.any(|segment| segment.keeps().is_some())
+            || !self.restored.is_empty()
             || self
                 .written
                 .as_ref()
                 .is_none_or(|written| !written.is_empty())
     }
 
-    /// Whether it is not known yet what becomes of what the process before has left.
-    fn awaits(&self) -> bool {
-        let mut segments = self.segments.values();
-        !self.restored.is_empty() || segments.any(Forwarding::awaits_members)
+    /// All segments, of which some may not be known yet.
+    fn all(&self) -> impl Iterator<Item = &Forwarding> {
+        self.restored.values().chain(self.segments.values())
     }
 
     fn say(&self, outcome: Outcome) {
@@ -128,6 +131,7 @@ impl Work {
                 }
             }
             Command::Report(name, report) => self.take_report(name, report, now),
+            Command::Save(saved) => self.saving.push(saved),
         }
     }
 
@@ -167,9 +171,11 @@ impl Work {
     }
 
     pub(super) async fn step(&mut self, now: Moment) {
-        if self.restored_until <= now {
-            self.restored.clear();
-        }
+        self.restored.retain(|_, segment| {
+            segment.tick(now);
+            let is_there = |interface| if_nametoindex(interface).is_ok();
+            segment.is_restored() && segment.interface().is_some_and(is_there)
+        });
         for segment in self.segments.values_mut() {
             segment.tick(now);
         }
@@ -181,6 +187,10 @@ impl Work {
         self.tell_forwarded();
         // Whoever offers relies on it: a process after this one must not go on with what was before.
         let is_saved = self.save().await;
+        for saved in self.saving.drain(..) {
+            // Whoever asked may not wait any more.
+            let _ = saved.send(());
+        }
         let mut prepared: BTreeMap<(String, Awaited, bool), Vec<IpAddr>> = BTreeMap::new();
         for (name, address, former, can) in offered {
             let is_done = can && is_written && is_saved && self.is_prepared(&name, address, former);
@@ -209,20 +219,18 @@ impl Work {
 
     /// Writes the table where it is not as it should be, or is to be renewed.
     async fn bring_about(&mut self, is_offered: bool, now: Moment) -> Result<Done, NftError> {
-        if self.awaits() && !is_offered {
-            return Ok(Done::Nothing);
-        }
-        let wanted = Forwarding::table(self.segments.values(), now);
+        let wanted = Forwarding::table(self.all(), now);
         if wanted.is_empty() {
             let goes = self
                 .written
                 .as_ref()
                 .is_none_or(|written| !written.is_empty());
             if goes {
-                if let Err(error) = clean_up().await {
-                    tracing::debug!(error = %with_causes(&error), "the table is left to run out");
+                let cleaned = clean_up().await;
+                if let Err(error) = &cleaned {
+                    tracing::debug!(error = %with_causes(error), "the table runs out, or goes at the next try");
                 }
-                self.written = Some(wanted);
+                self.written = cleaned.is_ok().then_some(wanted);
             }
             return self.probe().await;
         }
@@ -232,6 +240,22 @@ impl Work {
             return Ok(Done::Nothing);
         }
         let anew = before.is_none_or(Table::is_empty);
+        let written = match self.write(&wanted, is_offered, anew).await {
+            // A set takes no more flows, and all else is as it was.
+            Err(error) if !anew && is_full(&error) => return Err(error),
+            // What is there is not what was thought, as where an interface is gone and its chain with it.
+            Err(error) if !anew => {
+                tracing::debug!(error = %with_causes(&error), "the table is written anew");
+                self.write(&wanted, is_offered, true).await
+            }
+            written => written,
+        };
+        self.renew_at = now + RENEW;
+        self.written = written.is_ok().then_some(wanted);
+        written.map(|()| Done::Written)
+    }
+
+    async fn write(&self, wanted: &Table, is_offered: bool, anew: bool) -> Result<(), NftError> {
         // Whatever is written anew has no flows.
         let own = if is_offered || anew {
             self.own_flows().await?
@@ -239,19 +263,8 @@ impl Work {
             BTreeSet::new()
         };
         let nothing = Table::default();
-        let transactions = messages::replace(before.unwrap_or(&nothing), &wanted, &own, anew);
-        match write_all(transactions).await {
-            Ok(()) => {
-                self.written = Some(wanted);
-                self.renew_at = now + RENEW;
-                Ok(Done::Written)
-            }
-            Err(error) => {
-                // What is there is not what was thought: the next time all is written anew.
-                self.written = None;
-                Err(error)
-            }
-        }
+        let before = self.written.as_ref().unwrap_or(&nothing);
+        write_all(messages::replace(before, wanted, &own, anew)).await
     }
 
     /// Writes a table for no address, so that a kernel that cannot is known of before anything moves.
@@ -315,11 +328,7 @@ impl Work {
 
     /// This node's own connections to what is passed on.
     async fn own_flows(&self) -> Result<BTreeSet<Flow>, NftError> {
-        let pointed: BTreeSet<IpAddr> = self
-            .segments
-            .values()
-            .flat_map(Forwarding::pointed)
-            .collect();
+        let pointed: BTreeSet<IpAddr> = self.all().flat_map(Forwarding::pointed).collect();
         let flows = flows(|flow| pointed.contains(&flow.destination)).await?;
         // The rest of the set is for new ones.
         let most = usize::try_from(MOST_FLOWS / 2).unwrap_or(usize::MAX);
@@ -393,4 +402,9 @@ impl Work {
             }
         }
     }
+}
+
+/// Whether a set has no room for what is to be added.
+const fn is_full(error: &NftError) -> bool {
+    matches!(error, NftError::Refused(Errno::ENFILE))
 }

@@ -305,22 +305,48 @@ fn whoever_answers_meanwhile_passes_on_what_it_did_until_it_announces() {
     );
 }
 
+/// The daemon has ended, and another one goes on.
+fn restarted(forwarding: &Forwarding, now: Moment) -> Forwarding {
+    let saved = serde_json::to_string(forwarding).unwrap();
+    let mut restored: Forwarding = serde_json::from_str(&saved).unwrap();
+    restored.restore(now);
+    restored
+}
+
 #[test]
-fn restored_pointer_waits_for_its_former_speaker_to_be_heard() {
-    let mut b = speaking();
-    b.left_unannounced(address());
-    let mut b: Forwarding = serde_json::from_str(&serde_json::to_string(&b).unwrap()).unwrap();
-    b.restore(NOW);
-    assert!(b.awaits_members());
+fn restored_table_is_whole_before_anybody_is_heard() {
+    let mut before = speaking();
+    before.left_unannounced(address());
+    let mut b = restarted(&before, NOW);
+    assert_eq!(b.groups(NOW), before.groups(NOW));
     b.set_members([(C, mac(C))].into());
-    assert!(b.awaits_members());
-    assert_eq!(former(&b, NOW), None, "nothing goes to who is no member");
-    let mut heard = b.clone();
+    assert_eq!(b.groups(NOW), before.groups(NOW));
+    // Also if this one ends before it has heard all.
+    assert_eq!(restarted(&b, NOW).groups(NOW), before.groups(NOW));
+    let moved = mac(NodeId(9));
+    b.set_members([(A, moved), (C, mac(C))].into());
+    assert_eq!(former(&b, NOW), Some(moved), "what is heard counts");
+}
+
+#[test]
+fn restored_pointer_to_a_node_that_is_not_heard_ends_with_the_first_lease() {
+    let until = NOW + KERNEL_LEASE;
+    let later = NOW + Duration::from_secs(50);
+    let left = |b: &Forwarding| b.groups(later)[0].addresses[&address()];
+    let mut b = restarted(&speaking(), NOW);
+    assert_eq!(left(&b), Duration::from_secs(10));
+    let mut again = restarted(&b, later);
+    assert_eq!(left(&again), Duration::from_secs(10), "not prolonged");
+    for b in [&mut b, &mut again] {
+        b.tick(until);
+        assert!(!b.is_restored() && b.is_empty());
+    }
+    let mut heard = restarted(&speaking(), NOW);
     heard.set_members([(A, mac(A)), (C, mac(C))].into());
-    assert!(!heard.awaits_members());
-    assert_eq!(former(&heard, NOW), Some(mac(A)));
-    b.tick(NOW + KERNEL_LEASE);
-    assert!(!b.awaits_members() && b.is_empty());
+    assert_eq!(left(&heard), KERNEL_LEASE);
+    heard.told(A, address(), 1, later);
+    heard.tick(until);
+    assert_eq!(former(&heard, until), Some(mac(A)));
 }
 
 const NODES: u64 = 5;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Forwarding, Phase};
 use crate::announce::forwarding::table::{Group, KERNEL_LEASE, Table};
-use crate::protocol::Moment;
 use crate::protocol::mac::Mac;
+use crate::protocol::{Moment, NodeId};
 
 impl Forwarding {
     /// What the kernel is to do.
@@ -20,7 +20,7 @@ impl Forwarding {
             BTreeMap::new();
         for (address, pointer) in &self.pointers {
             // Never to a node that is not a member.
-            let Some(former) = self.members.get(&pointer.former) else {
+            let Some(former) = self.mac_of(pointer.former) else {
                 continue;
             };
             let successor = match pointer.phase {
@@ -28,14 +28,18 @@ impl Forwarding {
                 Phase::Speaking => pointer.next.map(|next| next.node),
                 Phase::Prepared(_) | Phase::Unannounced => None,
             };
-            let successor = successor.and_then(|node| self.members.get(&node).copied());
+            let successor = successor.and_then(|node| self.mac_of(node));
             let learns = now < pointer.learns_until;
-            let left = pointer.ends.since(now).min(KERNEL_LEASE);
-            let group = groups.entry((*former, successor, learns)).or_default();
+            let left = pointer
+                .ends
+                .since(now)
+                .min(self.longest(pointer.former, now));
+            let group = groups.entry((former, successor, learns)).or_default();
             group.insert(*address, left);
         }
         let of = |((former, successor, learns), addresses)| {
-            let all: BTreeSet<Mac> = self.members.values().copied().chain([device.mac]).collect();
+            let members = self.members.values().chain(self.former_members.values());
+            let all: BTreeSet<Mac> = members.copied().chain([device.mac]).collect();
             Group {
                 device: device.name.clone(),
                 own: device.mac,
@@ -49,6 +53,19 @@ impl Forwarding {
             }
         };
         groups.into_iter().map(of).collect()
+    }
+
+    /// Where a node is, by what this process has heard or else the one before it.
+    pub(super) fn mac_of(&self, node: NodeId) -> Option<Mac> {
+        let heard = self.members.get(&node);
+        heard.or_else(|| self.former_members.get(&node)).copied()
+    }
+
+    /// For how long the kernel may pass on to a node without being told again.
+    fn longest(&self, former: NodeId, now: Moment) -> Duration {
+        let until = self.restored_until;
+        let until = until.filter(|_| !self.members.contains_key(&former));
+        until.map_or(KERNEL_LEASE, |until| until.since(now))
     }
 
     /// The whole table, of all segments.
