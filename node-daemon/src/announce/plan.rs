@@ -121,8 +121,7 @@ impl Assignment {
     /// What is known about one address.
     #[must_use]
     pub fn get(&self, segment: &str, address: IpAddr) -> Option<&Assigned> {
-        let mut addresses = self.of(segment).map(|(_, assigned)| assigned);
-        addresses.find(|assigned| assigned.address == address)
+        self.segments.get(segment)?.get(&Key::of(segment, address))
     }
 }
 

@@ -13,6 +13,7 @@ mod held_keys;
 mod joining;
 mod keeping;
 mod link_monitor;
+mod node_network;
 mod peers;
 mod placement;
 mod probing;
@@ -44,6 +45,7 @@ use self::held_keys::HeldKeys;
 use self::joining::Membership;
 use self::keeping::Keeping;
 use self::link_monitor::LinkMonitor;
+use self::node_network::NodeNetwork;
 use self::peers::Peer;
 use self::probing::Probing;
 use self::quiet::FormerSpeakers;
@@ -129,6 +131,8 @@ pub struct Machine {
     link_monitor: LinkMonitor,
     survivors: Survivors,
     #[serde(default)]
+    node_network: NodeNetwork,
+    #[serde(default)]
     probing: Probing,
     #[serde(rename = "beat")]
     heartbeat_timer: HeartbeatTimer,
@@ -181,6 +185,7 @@ impl Machine {
             keeping: Keeping::default(),
             link_monitor: LinkMonitor::new(now),
             survivors: Survivors::new(),
+            node_network: NodeNetwork::default(),
             probing: Probing::default(),
             heartbeat_timer: HeartbeatTimer::new(now),
             silence_check: Moment::NEVER,
@@ -262,7 +267,11 @@ impl Machine {
     pub fn receive(&mut self, message: &Message, path: Path, now: Moment) {
         self.advance(now);
         if message.from != self.me {
-            match self.admit(message, path) {
+            let admission = self.admit(message, path);
+            if path == Path::NodeNetwork && admission != Admission::Refused {
+                self.note_node_network();
+            }
+            match admission {
                 Admission::First => self.dispatch(message),
                 Admission::Copy => self.hear_copy(message),
                 Admission::Refused => {}
@@ -374,6 +383,7 @@ impl Machine {
             self.check_silence();
         }
         self.tick_link_monitor();
+        self.tick_node_network();
         self.tick_waiting();
         self.tick_claims();
         self.tick_handovers();

@@ -239,6 +239,8 @@ pub struct Flags {
     pub hears_quorum: bool,
     /// It has never heard anybody on the segment itself, although others live.
     pub segment_filtered: bool,
+    /// It has heard nobody on the node network for a while, although it hears others on the segment.
+    pub node_network_down: bool,
 }
 
 /// I live.

@@ -119,6 +119,8 @@ pub struct Heard {
 #[derive(Debug)]
 pub struct AddressResponder {
     own: Option<Mac>,
+    /// The MAC address that it last had.
+    last_own: Option<Mac>,
     addresses: Addresses,
     keys: BTreeMap<IpAddr, Key>,
     members: BTreeSet<Mac>,
@@ -143,6 +145,7 @@ impl AddressResponder {
     pub fn new(seed: u64) -> Self {
         Self {
             own: None,
+            last_own: None,
             addresses: Addresses::new(),
             keys: BTreeMap::new(),
             members: BTreeSet::new(),
@@ -203,19 +206,22 @@ impl AddressResponder {
         }
     }
 
-    /// The link came up with this MAC address, or changed it, or (`None`) went down. What is spoken
-    /// for is announced once more from another MAC address.
+    /// The link came up with this MAC address, or changed it, or (`None`) went down. What is announced is announced once
+    /// more; from another MAC address also what is only answered for, since neighbours know the former one.
     pub fn set_link(&mut self, own: Option<Mac>, now: Moment) {
         if self.own == own {
             return;
         }
+        let is_other = own.is_some() && self.last_own.is_some() && own != self.last_own;
         self.own = own;
+        self.last_own = own.or(self.last_own);
         self.answers.clear();
         self.outbox.clear();
         let speaking: Vec<_> = self.speaking.iter().copied().collect();
         for address in speaking {
             self.timers.stop(address);
-            if own.is_some() && self.mode(address) == Some(AnnounceMode::Unsolicited) {
+            let is_announced = self.mode(address) == Some(AnnounceMode::Unsolicited);
+            if is_other || own.is_some() && is_announced {
                 self.timers.start(address, BurstKind::Repeat, now);
             }
         }

@@ -11,13 +11,16 @@ use netlink_packet_route::route::{RouteMessage, RouteProtocol, RouteScope};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, route::RouteHeader};
 use nix::errno::Errno;
-use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVlan, RouteMessageBuilder};
+use rtnetlink::{
+    Handle, LinkMessageBuilder, LinkUnspec, LinkVlan, QosMapping, RouteMessageBuilder,
+};
 
 use super::nft::{self, NftError};
 use super::observe::{Route, Rule, errno};
 use super::step::{IPV4, Step};
 use super::{ALIAS, FORBIDDEN, GROUP, PROTOCOL, sysctl};
 use crate::wire::links::Vlan;
+use crate::wire::packet_socket::PRIORITY;
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +141,13 @@ fn classify_nft(error: NftError) -> ApplyError {
 }
 
 async fn create(handle: &Handle, vlan: Vlan, name: &str, mtu: u32) -> Result<(), ApplyError> {
+    // A VLAN has no priority (IEEE 802.1Q, PCP) but what it is told to make of that of a frame.
+    let control = QosMapping {
+        from: PRIORITY,
+        to: PRIORITY,
+    };
     let message = LinkVlan::new(name, vlan.parent, vlan.id).mtu(mtu);
+    let message = message.qos([], [control]);
     // An alias would be passed over: the kernel takes one only for an interface that is there.
     let message = message.append_extra_attribute(LinkAttribute::Group(GROUP));
     let message = message.build();

@@ -29,7 +29,7 @@ use crate::protocol::mac::Mac;
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// The network control class: switches that look at it let these frames through congestion.
-pub(super) const PRIORITY: u32 = 6;
+pub const PRIORITY: u32 = 6;
 /// The first EtherType for local experiments (IEEE 802).
 const ETHERTYPE_MESSAGE: u16 = 0x88b5;
 /// The group for experiments (RFC 4727 section 2.4.1). The kernel joins it as an IPv4 group, so that

@@ -212,6 +212,9 @@ impl Machine {
             .eligible_others()
             .chain(self.starting_others())
             .collect();
+        let connected = self.on_node_network(&others);
+        let (is_off, any) = (self.node_network.is_certain, !connected.is_empty());
+        let others = if any || !is_off { connected } else { others };
         let claims = &self.claims;
         let keys: Vec<(Key, &Wanted)> = self
             .view
@@ -248,7 +251,11 @@ impl Machine {
                         .copied()
                         .filter(|(node, _)| candidates.include(*node));
                     let me = (self.me, self.local.weight);
-                    let rank = placement::rank(wanted.group, me, rivals).min(RANKS);
+                    let rank = if is_off && any {
+                        RANKS
+                    } else {
+                        placement::rank(wanted.group, me, rivals).min(RANKS)
+                    };
                     Free {
                         since: known.map_or(now, |known| known.since),
                         rank: u32::try_from(rank).unwrap_or(u32::MAX),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
+use super::node_network::Targets;
 use super::peers::Released;
 use super::placement;
 use crate::protocol::decision::{AnnounceMode, Cause, ConnectionEvent, Decision, Transition};
@@ -147,12 +148,13 @@ impl Machine {
             self.handovers.reschedule();
             return;
         }
-        let others: Vec<(NodeId, Weight)> = self
+        let all: Vec<(NodeId, Weight)> = self
             .eligible_others()
             .filter(|(node, _)| !self.handovers.shunned.contains_key(node))
             .collect();
-        let evened = self.even_out(&others);
-        let anchors = self.anchors_of_leaving(&others);
+        let targets = Targets::of(self, all);
+        let evened = self.even_out(&targets.preferred);
+        let anchors = self.anchors_of_leaving(&targets);
         let mut batches: BTreeMap<(NodeId, bool, Cause), Vec<Key>> = BTreeMap::new();
         let mut stuck = Vec::new();
         let speaking: Vec<Key> = self.speaking().collect();
@@ -160,7 +162,7 @@ impl Machine {
             if self.handovers.concerns(key) {
                 continue;
             }
-            match self.find_move(key, &others, &anchors, evened) {
+            match self.find_move(key, &targets, &anchors, evened) {
                 Some(step) => batches
                     .entry((step.target, step.loud, step.cause))
                     .or_default()
@@ -232,35 +234,35 @@ impl Machine {
     }
 
     /// Of the groups of what is to leave this node: who has something of them.
-    fn anchors_of_leaving(&self, others: &[(NodeId, Weight)]) -> BTreeMap<Group, NodeId> {
+    fn anchors_of_leaving(&self, targets: &Targets) -> BTreeMap<Group, NodeId> {
         let leaving = self.speaking().filter_map(|key| {
             let wanted = self.view.as_ref()?.keys.get(&key)?;
-            self.must_leave(wanted).then_some(wanted.group)
+            (targets.is_off || self.must_leave(wanted)).then_some(wanted.group)
         });
-        self.anchors(&leaving.collect(), &others.iter().copied().collect())
+        let preferred = targets.preferred.iter().copied().collect();
+        self.anchors(&leaving.collect(), &preferred)
     }
 
     /// Where a key should go, if anywhere.
     fn find_move(
         &self,
         key: Key,
-        others: &[(NodeId, Weight)],
+        targets: &Targets,
         anchors: &BTreeMap<Group, NodeId>,
         evened: Option<(Group, NodeId)>,
     ) -> Option<Move> {
         let wanted = self.view.as_ref()?.keys.get(&key)?;
         let candidates = &wanted.candidates;
-        if self.must_leave(wanted) {
-            let rivals = others
-                .iter()
-                .copied()
-                .filter(|(node, _)| candidates.include(*node));
+        let must_leave = self.must_leave(wanted);
+        if must_leave || targets.is_off {
+            let rivals = targets.among(candidates, must_leave);
             let anchor = anchors.get(&wanted.group).copied();
             let anchor = anchor.filter(|node| candidates.include(*node));
+            // The node itself forwards on if only its daemon ends.
+            let forwards_no_more = self.local.draining || self.is_long_unfit() || targets.is_off;
             return Some(Move {
                 target: anchor.or_else(|| placement::best(wanted.group, rivals))?,
-                // The node itself forwards on if only its daemon ends.
-                loud: self.local.draining || self.is_long_unfit() || !candidates.include(self.me),
+                loud: forwards_no_more || !candidates.include(self.me),
                 cause: if self.local.ending {
                     Cause::Ended
                 } else {
@@ -268,6 +270,7 @@ impl Machine {
                 },
             });
         }
+        let others = &targets.preferred;
         if let Some(target) = self.quiet.give_back(key)
             && candidates.include(target)
             && others.iter().any(|(node, _)| *node == target)

@@ -26,6 +26,8 @@ const ASK_GATEWAY: Duration = Duration::from_millis(100);
 const GATEWAY_ANSWERS: Duration = Duration::from_millis(100);
 /// If nobody hears anybody on the segment for so long, it filters heartbeats.
 const FILTERED: Duration = Duration::from_secs(1);
+/// What a member said of itself counts for so long after it was last heard.
+const STALE: Duration = Duration::from_secs(2);
 /// If nobody could take what was let go in doubt, it is kept for that long.
 const SPARED: Duration = Duration::from_millis(600);
 /// A link that went down so often within that time is left alone for a while.
@@ -196,7 +198,9 @@ impl Machine {
             let flags = peer.last.flags;
             let drains = flags.draining && !flags.vlan_down && peer.last.count > 0;
             let heard = !peer.suspected || self.is_heard_by_others(*node);
-            let can = (heard && peer.is_fit()) || (key.is_none() && drains && !peer.suspected);
+            // What it last said of itself counts no more, so it is like one that was never heard.
+            let is_fit = peer.is_fit() || peer.last_heard() + STALE <= self.now;
+            let can = (heard && is_fit) || (key.is_none() && drains && !peer.suspected);
             can && candidates.is_none_or(|candidates| candidates.include(*node))
         }) || self
             .strangers()

@@ -190,12 +190,9 @@ impl Machine {
         if holding.cause != Cause::TakenOver {
             return holding.mode;
         }
-        if former == self.me {
-            // Nobody has spoken for it in between, and the MAC is the same.
-            return AnnounceMode::OnRequest;
-        }
-        if self.has_voters_from_file() {
-            // The node of a daemon that was killed has the address no more, two seconds later.
+        // Whoever has lost its right cannot know who has spoken since. The node of a daemon that was killed has an
+        // address from a file no more, two seconds later.
+        if former == self.me || self.has_voters_from_file() {
             return AnnounceMode::Unsolicited;
         }
         let Some(peer) = self.peers.get(&former) else {

@@ -12,6 +12,7 @@ use crate::protocol::message::{
     Answer, Body, Epoch, Heartbeat, Incarnation, Key, Message, NodeId, Owned, VoterSet,
 };
 use crate::protocol::time::Moment;
+use crate::protocol::view::View;
 
 /// What is to be done with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub(super) enum Admission {
 
 /// So much longer than a promise, and a node is taken for gone whatever others say.
 const LONG_SILENCE: Duration = Duration::from_millis(100);
+/// What no object and no set of voters speaks of is forgotten once it was not heard for so long.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+/// How often to look for that.
+const FORGETS_EVERY: Duration = Duration::from_secs(60);
 
 impl Machine {
     /// Whether a message counts: of the newest run of its sender, no replay, and the first of its
@@ -420,11 +425,14 @@ impl Machine {
         let long = self.parameters.promise + LONG_SILENCE;
         let mut next = Moment::NEVER;
         let mut silent = Vec::new();
+        self.forget_long_gone();
         for (node, peer) in &mut self.peers {
             if peer.suspected {
                 let due = peer.last_heard() + long;
                 if !peer.gone && due > now {
                     next = next.min(due);
+                } else if peer.gone {
+                    next = next.min(now + FORGETS_EVERY);
                 }
                 continue;
             }
@@ -453,6 +461,28 @@ impl Machine {
         self.claims.change_candidates();
         self.handovers.replan = true;
         self.count_suspicions();
+    }
+
+    /// Forgets those that were not heard for long, and of which nothing speaks any more: a segment may see many Nodes
+    /// come and go.
+    fn forget_long_gone(&mut self) {
+        let now = self.now;
+        let known = |node: &NodeId| {
+            let is_in_view = |view: &View| view.known.contains_key(node);
+            let votes = &self.voter_sets.current.voters;
+            self.view.as_ref().is_none_or(is_in_view) || votes.contains(node)
+        };
+        let forgotten: Vec<NodeId> = self
+            .peers
+            .iter()
+            .filter(|(node, peer)| peer.gone && !known(node))
+            .filter(|(_, peer)| peer.last_heard() + FORGOTTEN <= now)
+            .map(|(node, _)| *node)
+            .collect();
+        for node in forgotten {
+            self.peers.remove(&node);
+            self.runs.remove(&node);
+        }
     }
 
     /// Counts who is suspected here and by most voters: only those are gone.

@@ -314,6 +314,7 @@ impl Machine {
             unfit: !self.local.service_proxy_works || self.view.is_none(),
             hears_quorum: self.hears_quorum(),
             segment_filtered: self.link_monitor.filtered,
+            node_network_down: self.node_network.is_lost,
         }
     }
 

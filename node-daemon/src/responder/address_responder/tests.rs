@@ -222,6 +222,20 @@ fn asks_for_router_only_from_announced_address() {
 }
 
 #[test]
+fn announces_whatever_it_speaks_for_from_another_mac_address() {
+    let mut fixture = Fixture::silent(&[(V4, None)]);
+    fixture.begin(0, AnnounceMode::OnRequest, Cause::GivenBack);
+    let link = |fixture: &mut Fixture, own| {
+        fixture.responder.set_link(None, fixture.now);
+        fixture.responder.set_link(Some(own), fixture.now);
+        fixture.run(ms(100));
+        fixture.times(TransmitKind::Announcement).len()
+    };
+    assert_eq!(link(&mut fixture, OWN), 0, "neighbours know it");
+    assert!(link(&mut fixture, Mac::new([2, 0, 0, 0, 0, 99])) > 0);
+}
+
+#[test]
 fn refreshes_every_one_to_two_minutes() {
     let mut fixture = Fixture::new(&[(V6, Some("2001:db8::1"))]);
     fixture.run(Duration::from_secs(3600));

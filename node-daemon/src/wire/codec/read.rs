@@ -287,7 +287,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bits that are not known are left out.
+/// Each bit is one; a former version leaves out those that it does not know.
 const fn flags(bits: u8) -> Flags {
     Flags {
         starting: bits & 1 != 0,
@@ -297,5 +297,6 @@ const fn flags(bits: u8) -> Flags {
         unfit: bits & 1 << 4 != 0,
         hears_quorum: bits & 1 << 5 != 0,
         segment_filtered: bits & 1 << 6 != 0,
+        node_network_down: bits & 1 << 7 != 0,
     }
 }

@@ -88,7 +88,7 @@ fn voters() -> impl Strategy<Value = VoterSet> {
 
 prop_compose! {
     fn heartbeat()(
-        flags in any::<[bool; 7]>(),
+        flags in any::<[bool; 8]>(),
         (weight, digest, count, settled) in any::<(u16, u64, u32, u64)>(),
         voters in voters(),
         incarnations in prop::collection::vec((node(), incarnation()), 0..=7),
@@ -97,7 +97,7 @@ prop_compose! {
         secrets in prop::collection::vec(any::<u32>().prop_map(KeyId), 0..=8),
         (contact, approved) in (contact(), any::<u64>()),
     ) -> Body {
-        let [starting, released, draining, vlan_down, unfit, hears_quorum, segment_filtered] =
+        let [starting, released, draining, vlan_down, unfit, hears_quorum, segment_filtered, node_network_down] =
             flags;
         Body::Heartbeat(Arc::new(Heartbeat {
             flags: Flags {
@@ -108,6 +108,7 @@ prop_compose! {
                 unfit,
                 hears_quorum,
                 segment_filtered,
+                node_network_down,
             },
             weight: Weight::from_bits(weight),
             digest: Digest(digest),

@@ -270,6 +270,7 @@ fn flags(flags: Flags) -> u8 {
         unfit,
         hears_quorum,
         segment_filtered,
+        node_network_down,
     } = flags;
     [
         starting,
@@ -279,6 +280,7 @@ fn flags(flags: Flags) -> u8 {
         unfit,
         hears_quorum,
         segment_filtered,
+        node_network_down,
     ]
     .into_iter()
     .rev()

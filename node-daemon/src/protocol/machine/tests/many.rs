@@ -129,3 +129,28 @@ fn counts_being_heard_in_overtaken_heartbeat() {
         assert!(holder.hears_quorum(), "overtaken: {overtaken}");
     }
 }
+
+/// A segment may see many Nodes come and go.
+#[test]
+fn node_that_is_long_gone_is_forgotten() {
+    let mut world = World::new(&[1, 2, 3, 4], 4);
+    world.run(ms(4000));
+    let voters = &world.api_voters.voters;
+    let gone = (1..=4).find(|node| !voters.contains(&NodeId(*node)));
+    let gone = gone.expect("one of four does not vote");
+    world.crash(gone);
+    let knows = |world: &World| {
+        let mut hosts = world.hosts.values();
+        hosts.any(|host| host.machine.peers.contains_key(&NodeId(gone)))
+    };
+    world.run(Duration::from_secs(700));
+    assert!(knows(&world), "its Node is still there");
+    world.known.remove(&gone);
+    world.change_view();
+    world.run(Duration::from_secs(120));
+    assert!(!knows(&world));
+    world.start(gone);
+    world.run(ms(3000));
+    assert!(knows(&world));
+    world.expect_all_spoken();
+}

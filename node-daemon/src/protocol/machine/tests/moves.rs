@@ -253,3 +253,40 @@ fn speaks_for_new_key_once_nobody_has_answered_for_600_ms() {
     world.run(ms(20));
     assert!(world.speaker(key).is_some());
 }
+
+/// Pods of other nodes cannot be reached through it, though it is on the segment.
+#[test]
+fn node_that_is_off_the_node_network_for_three_seconds_hands_over() {
+    let mut world = World::settled(9);
+    assert!(!world.keys_of(1).is_empty());
+    let before = world.keys_of(1);
+    world.cut = Box::new(|from, to, path| path == Path::NodeNetwork && (from == 1 || to == 1));
+    world.run(ms(2800));
+    assert_eq!(world.keys_of(1), before);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+    assert!(world.gap() < ms(5), "{:?}", world.gap());
+
+    // The one that would take what is free is still off it: another one does.
+    world.crash(2);
+    world.run(ms(2000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(1).is_empty());
+
+    // Nobody else is left, so it speaks again; and so it does once the network is back.
+    world.change_local(3, |local| local.draining = true);
+    world.run(ms(1000));
+    world.expect_all_spoken();
+    assert_eq!(world.keys_of(1).len(), 9);
+}
+
+#[test]
+fn where_nobody_hears_anybody_on_the_node_network_nothing_moves() {
+    let mut world = World::settled(9);
+    let before = world.speakers();
+    world.cut = Box::new(|_, _, path| path == Path::NodeNetwork);
+    world.run(ms(10_000));
+    assert_eq!(world.speakers(), before);
+    assert_eq!(world.gap(), Duration::ZERO);
+}
