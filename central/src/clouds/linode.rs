@@ -23,6 +23,7 @@ use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Limits, Metrics};
 use crate::cloud_provider::{Machine, MachineSource};
@@ -96,9 +97,9 @@ impl Linode {
     }
 
     /// That it exists is known even if the VPCs cannot be read, and addresses that are not known
-    /// change nothing.
+    /// change nothing. Nor are the VPCs read anew for the sake of one.
     async fn describe(&self, instance: &Instance) -> Result<Machine, CloudError> {
-        let vpcs = match self.vpcs.read(&self.client).await {
+        let vpcs = match self.vpcs.read(&self.client, None).await {
             Ok(mut all) => Some(all.remove(&instance.id).unwrap_or_default()),
             Err(error) => {
                 tracing::warn!(%error, "what a Linode has in the VPCs cannot be read");
@@ -138,7 +139,8 @@ impl MachineSource for Linode {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        let mut vpcs = self.vpcs.read(&self.client).await?;
+        let now = Some(Instant::now());
+        let mut vpcs = self.vpcs.read(&self.client, now).await?;
         let tag = self.settings.flags.tag_filter.as_ref();
         let filter = tag.map_or_else(|| json!({}), |tag| json!({"tags": {"+contains": tag}}));
         let request = api::filtered(&INSTANCES, &[], &filter);

@@ -14,6 +14,7 @@
 //! were listed before with the same credentials, and a machine is confirmed to be gone only if all
 //! of those are, each asked for alone.
 
+mod alone;
 mod listing;
 
 use std::collections::HashSet;
@@ -71,8 +72,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Attempts {
     failures: u32,
-    /// The last failure, and until when nobody asks again.
+    /// The last failure, and until when nobody asks again with the same credentials.
     failed: Option<(CloudError, Instant)>,
+    /// The credentials that it was asked with.
+    credentials: u64,
     /// When the last one began.
     begun: Option<Instant>,
 }
@@ -166,22 +169,7 @@ impl Inventory {
         }
     }
 
-    /// Whether the last listing is empty although one of the machines that were listed before it
-    /// may still be there.
-    async fn empty_listing_lies(&self) -> bool {
-        let Some(listing) = self.shared.at_hand(None) else {
-            return false;
-        };
-        for id in &listing.vanished {
-            if !matches!(self.shared.source.get(id).await, Ok(None)) {
-                tracing::warn!(%id, "the listing is empty, and yet this machine may be there");
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The same, unless that takes longer than a pass over one Node can wait.
+    /// [`Self::listing`], unless that takes longer than a pass over one Node can wait.
     async fn listing_soon(&self, since: Option<Instant>) -> Result<Arc<Listing>, CloudError> {
         let until = self.shared.patience_ends();
         let listing = timeout_at(until, self.listing(since)).await;
@@ -241,6 +229,7 @@ impl Shared {
         let now = Instant::now();
         if let Some((error, until)) = &attempts.failed
             && *until > now
+            && attempts.credentials == self.source.credentials()
         {
             return Err(CloudError {
                 retry_after: Some(*until - now),
@@ -254,6 +243,7 @@ impl Shared {
         attempts.begun = Some(begun);
         self.pace().under_way = Some(begun);
         let credentials = self.source.credentials();
+        attempts.credentials = credentials;
         let listed = self.source.list().await;
         let mut pace = self.pace();
         pace.under_way = None;
@@ -312,18 +302,7 @@ impl Instances for Inventory {
     }
 
     async fn confirm(&self, node: &NodeView) -> Presence {
-        let Some(Some(Ok(id))) = node.provider_id.as_deref().map(|id| self.read_id(id)) else {
-            return Presence::Unsure;
-        };
-        match self.shared.source.get(&id).await {
-            Ok(Some(machine)) => machine.presence,
-            Ok(None) if self.empty_listing_lies().await => Presence::Unsure,
-            Ok(None) => Presence::Gone,
-            Err(error) => {
-                tracing::warn!(%error, %id, "whether the machine is gone cannot be confirmed");
-                Presence::Unsure
-            }
-        }
+        self.ask_alone(node).await.0.presence()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

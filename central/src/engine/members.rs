@@ -1,11 +1,16 @@
 //! The machines of the Nodes that are to carry a Service's traffic.
 //!
-//! A Node whose machine cannot be told keeps no other Node from becoming a member.
+//! A Node whose machine cannot be told keeps no other Node from becoming a member. One that listings lack is
+//! left out only if the cloud, asked for it alone, has no such machine.
+
+mod alone;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use alone::{Alone, Answer};
+use futures::future::join_all;
 use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
 use mooring_common::provider_id::ProviderId;
@@ -24,6 +29,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How often at most all machines are listed afresh since one seems to be no more.
 const DOUBT_AGAIN: Duration = Duration::from_secs(10);
+
+/// How many machines are asked for side by side, each alone.
+const SIDE_BY_SIDE: usize = 8;
 
 /// How many Nodes are named in an Event.
 const NAMED: usize = 5;
@@ -131,6 +139,8 @@ pub struct MemberResolver {
     cloud: &'static str,
     /// When a Node's machine was looked for first that was not listed, by its provider ID.
     looked: Mutex<HashMap<String, Instant>>,
+    /// What the cloud says of machines that listings lack.
+    alone: Alone,
     /// No older listing is believed.
     doubted: Mutex<Option<Instant>>,
 }
@@ -143,6 +153,7 @@ impl MemberResolver {
             inventory,
             cloud,
             looked: Mutex::default(),
+            alone: Alone::default(),
             doubted: Mutex::default(),
         }
     }
@@ -153,7 +164,7 @@ impl MemberResolver {
         id.is_some_and(|id| self.inventory.read_id(id).is_some())
     }
 
-    /// The machines of these Nodes. A Node without provider ID has none yet.
+    /// The machines of these Nodes.
     pub(super) async fn find(&self, nodes: &[Arc<NodeView>]) -> Found {
         let mut found = Found {
             members: Members {
@@ -165,11 +176,8 @@ impl MemberResolver {
         };
         let members = &mut found.members;
         let mut without = Vec::new();
-        for node in nodes {
-            let Some(id) = &node.provider_id else {
-                continue;
-            };
-            match self.look_up(node, id).await {
+        for (node, answer) in self.look_up_all(nodes).await {
+            match answer {
                 (Lookup::Known { facts, .. }, attachments) => {
                     let id = facts.provider_id.as_ref().map(ProviderId::instance);
                     // Whoever's network cards cannot be read may have an address nevertheless.
@@ -196,6 +204,38 @@ impl MemberResolver {
         found
     }
 
+    /// What is known of the machines of these Nodes, in their order. A Node without provider ID has none yet.
+    async fn look_up_all<'a>(&self, nodes: &'a [Arc<NodeView>]) -> Vec<(&'a NodeView, Answer)> {
+        let mut all = Vec::new();
+        let mut missing = Vec::new();
+        for node in nodes {
+            if let Some(id) = node.provider_id.as_deref() {
+                let answer = self.look_up(node, id).await;
+                if answer.0 == Lookup::Missing {
+                    missing.push((all.len(), node, id));
+                }
+                all.push((&**node, answer));
+            }
+        }
+        let is_known = |(_, answer): &(_, Answer)| matches!(answer.0, Lookup::Known { .. });
+        for some in missing.chunks(SIDE_BY_SIDE) {
+            let asked = some
+                .iter()
+                .map(|(_, node, id)| self.alone.get(&self.inventory, node, id));
+            let answers = join_all(asked).await;
+            for ((at, ..), answer) in some.iter().zip(answers) {
+                if let Some(entry) = all.get_mut(*at) {
+                    entry.1 = answer;
+                }
+            }
+            // Where none is there, the credentials may be another project's, and more questions tell no more.
+            if !all.iter().any(is_known) {
+                break;
+            }
+        }
+        all
+    }
+
     /// A machine that the listing at hand does not have is looked for in one that is made for the
     /// purpose, by all who look for it within a minute in the same.
     async fn look_up(&self, node: &NodeView, id: &str) -> (Lookup, Vec<Attachment>) {
@@ -215,6 +255,7 @@ impl MemberResolver {
         let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         if doubted.is_none_or(|at| at.elapsed() >= DOUBT_AGAIN) {
             *doubted = Some(Instant::now());
+            self.alone.forget();
         }
     }
 
@@ -244,3 +285,6 @@ fn left_out(cloud: &str, nodes: &[&str]) -> Notice {
         by_provider: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,9 @@ use crate::engine::annotations::Reader;
 use crate::engine::inventory::Inventory;
 use crate::engine::listing::Listings;
 use crate::engine::members::Members;
-use crate::engine::provider::{AccountWords, Dependent, IdBy, Listed as _, Provider, Vocabulary};
+use crate::engine::provider::{
+    AccountWords, Dependent, IdBy, Listed as _, Provider, Unready, Vocabulary,
+};
 use crate::views::service_view::{Ingress, ServiceView};
 use desired::Desired;
 use firewalls::Firewall;
@@ -165,6 +167,10 @@ impl Provider for NodeBalancers {
         plan::plan(desired, observed)
     }
 
+    fn unready(desired: &Desired, observed: &Observed) -> Option<Unready> {
+        plan::unready(desired, observed)
+    }
+
     fn status(balancer: &NodeBalancer, options: &Options) -> LoadBalancerStatus {
         LoadBalancerStatus {
             ingress: ingress(balancer, options),
@@ -175,11 +181,12 @@ impl Provider for NodeBalancers {
     fn removal(request: &LoadBalancerRequest, listed: &NodeBalancer) -> Vec<Step> {
         let service = &request.service;
         if !options::preserves(service) {
-            let release = listed.ipv4.clone();
+            // A Service that goes on has named another one, and says nothing of this one's address.
+            let is_given_up = !service.wants_load_balancer() && !options::retains_address(service);
             return vec![Step::DeleteBalancer {
                 id: listed.id.clone(),
                 name: listed.label.clone(),
-                release: release.filter(|_| !options::retains_address(service)),
+                release: listed.ipv4.clone().filter(|_| is_given_up),
                 marks: match service.annotation(keys::FIREWALL_ID.key) {
                     Some(_) => Vec::new(),
                     None => desired::marks(&service.uid, request.cluster.as_deref()),

@@ -35,6 +35,8 @@ pub(super) enum Subnet {
     Id(u64),
     /// By label, in a VPC.
     Named { vpc: Vpc, subnet: String },
+    /// By the label that a subnet of another VPC has.
+    NamedLike { vpc: Vpc, other: (u64, u64) },
 }
 
 /// What one Linode has.
@@ -65,6 +67,8 @@ pub(super) struct Vpcs {
     chosen: Remembered<(), Vec<(u64, Vec<u64>)>>,
     /// The numbers of subnets that Services name.
     named: Remembered<Subnet, u64>,
+    /// The labels of subnets that flags number, by VPC and subnet.
+    labels: Remembered<(u64, u64), String>,
     /// What was read last.
     last: Mutex<Option<Arc<VpcRows>>>,
 }
@@ -75,19 +79,22 @@ impl Vpcs {
             choice,
             chosen: Remembered::new(REMEMBERED),
             named: Remembered::new(REMEMBERED),
+            labels: Remembered::new(REMEMBERED),
             last: Mutex::default(),
         }
     }
 
-    /// Every address in them, read afresh, by the Linode's number.
+    /// Every address in them, from a reading that was begun at `since` or later, by the Linode's number.
+    /// `None`: however old.
     ///
     /// # Errors
     /// [`CloudError`], here and below, unless all of it could be read.
     pub(super) async fn read(
         &self,
         client: &Client,
+        since: Option<Instant>,
     ) -> Result<HashMap<u64, VpcAddresses>, CloudError> {
-        let rows = self.rows(client, Some(Instant::now())).await?;
+        let rows = self.rows(client, since).await?;
         let of_linodes = rows.of_linodes.iter();
         Ok(of_linodes
             .map(|(id, rows)| (*id, addresses(rows)))
@@ -135,7 +142,8 @@ impl Vpcs {
     pub(super) async fn number(&self, client: &Client, subnet: &Subnet) -> Result<u64, CloudError> {
         let (vpc, label) = match subnet {
             Subnet::Id(id) => return Ok(*id),
-            Subnet::Named { vpc, subnet } => (vpc, subnet),
+            Subnet::Named { vpc, subnet } => (vpc, subnet.clone()),
+            Subnet::NamedLike { vpc, other } => (vpc, self.label(client, *other).await?),
         };
         let find = async {
             let vpc = match vpc {
@@ -146,9 +154,24 @@ impl Vpcs {
                 }
             };
             let all = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
-            number(&all, label).ok_or_else(|| missing(&format!("subnet {label} in VPC {vpc}")))
+            number(&all, &label).ok_or_else(|| missing(&format!("subnet {label} in VPC {vpc}")))
         };
         self.named.get(subnet.clone(), find).await
+    }
+
+    /// The label of a subnet of a VPC.
+    async fn label(
+        &self,
+        client: &Client,
+        (vpc, subnet): (u64, u64),
+    ) -> Result<String, CloudError> {
+        let find = async {
+            let all = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
+            let found = all.into_iter().find(|one| one.id == subnet);
+            let label = found.and_then(|one| one.label);
+            label.ok_or_else(|| missing(&format!("subnet {subnet} in VPC {vpc}")))
+        };
+        self.labels.get((vpc, subnet), find).await
     }
 
     async fn chosen(&self, client: &Client) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
@@ -177,11 +200,9 @@ async fn by_name(
         let missing = || invalid(format!("--vpc-names: there is no VPC {name}{correct}"));
         let vpc = number(&all, name).ok_or_else(missing)?;
         let subnets = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
-        let is_chosen = |one: &&Labelled| {
-            let label = one.label.as_ref();
-            label.is_some_and(|label| subnet_names.contains(label))
-        };
-        let chosen: Vec<u64> = subnets.iter().filter(is_chosen).map(|one| one.id).collect();
+        // In the order of the flag: the first has a meaning of its own.
+        let chosen = subnet_names.iter();
+        let chosen: Vec<u64> = chosen.filter_map(|name| number(&subnets, name)).collect();
         if chosen.is_empty() {
             tracing::warn!(
                 vpc = name,
@@ -213,8 +234,8 @@ fn number(all: &[Labelled], label: &str) -> Option<u64> {
 
 fn missing(what: &str) -> CloudError {
     invalid(format!(
-        "there is no {what}; create it, or correct the annotations of the Service or --vpc-names and \
-         --subnet-names"
+        "there is no {what}; create it, or correct the annotations of the Service or the flags that name \
+         VPCs and subnets"
     ))
 }
 

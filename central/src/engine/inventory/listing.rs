@@ -137,19 +137,22 @@ impl Listing {
         found.into_iter().cloned().collect()
     }
 
-    /// Provider IDs may be written in several ways; the Node's own way is no contradiction.
     fn known(&self, id: &ProviderId, node: &NodeView) -> Lookup {
-        let Some(machine) = self.machines.get(id) else {
-            return Lookup::Missing;
-        };
-        let mut facts = machine.facts.clone();
-        facts.provider_id = match node.provider_id.as_deref() {
-            Some(own) => own.parse().ok(),
-            None => Some(id.clone()),
-        };
-        Lookup::Known {
-            facts,
-            presence: machine.presence,
-        }
+        let machine = self.machines.get(id);
+        machine.map_or(Lookup::Missing, |machine| known(machine, node))
+    }
+}
+
+/// What is known of a machine. Provider IDs may be written in several ways; the Node's own way is no
+/// contradiction.
+pub(super) fn known(machine: &Machine, node: &NodeView) -> Lookup {
+    let mut facts = machine.facts.clone();
+    facts.provider_id = match node.provider_id.as_deref() {
+        Some(own) => own.parse().ok(),
+        None => Some(machine.id.clone()),
+    };
+    Lookup::Known {
+        facts,
+        presence: machine.presence,
     }
 }

@@ -195,6 +195,23 @@ async fn caches_failure_until_retry_time() {
     assert_eq!(cloud.listings(), 3);
 }
 
+/// Whoever corrects the token does not wait for what the wrong one has met.
+#[tokio::test(start_paused = true)]
+async fn other_credentials_are_tried_at_once() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    let inventory = Inventory::new(cloud.clone());
+    cloud.fail(Some(600));
+    let since = Some(Instant::now());
+    for _ in 0..2 {
+        assert_eq!(found(&inventory.look_up(&named("n1"), since).await), None);
+    }
+    assert_eq!(cloud.listings(), 1);
+    *cloud.failure.lock().unwrap() = None;
+    cloud.credentials.fetch_add(1, Ordering::SeqCst);
+    let lookup = inventory.look_up(&named("n1"), since).await;
+    assert_eq!(found(&lookup).as_deref(), Some("c://1"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn failures_back_off_without_retry_after() {
     let waits = async |kind| {

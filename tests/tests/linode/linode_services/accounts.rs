@@ -1,17 +1,22 @@
-//! A backup that was restored, and the Go controller that still runs.
+//! A backup that was restored, the Go controller that still runs, and a token that sees little.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use mooring_cloud_sim::linode::Kind;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::ListParams;
+use mooring_cloud_sim::linode::{Access, Entity, Grants, Kind, Right};
 use mooring_common::names::linode_tags::SERVICE as SERVICE_MARK;
+use mooring_common::names::{annotations, reasons};
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::{ControlPlane, Options};
 use mooring_test_cluster::objects::{create_namespace, unique};
+use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::linode_services::cloud::{SuiteCloud, tags};
 use crate::linode_services::cluster::{
-    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, assert_none, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, assert_none, has_finalizer, ingress,
 };
 
 /// What was deleted since the backup is there again, and what was made since then is not.
@@ -61,7 +66,7 @@ async fn a_restored_backup_takes_nothing_away_and_makes_nothing_twice() {
     assert_none(&cluster.cloud.writes_on(&id).since(since));
     assert_none(&cluster.sim().outages(&id));
     // Nobody's by now. It is told of, and kept.
-    mooring_test_support::wait::eventually("it is told of", AFTER_RETRIES, async || {
+    eventually("it is told of", AFTER_RETRIES, async || {
         let told = cluster.orphans_told().await;
         let is_told = told.iter().any(|note| note.contains(&orphan));
         if is_told { Ok(()) } else { Err(told) }
@@ -107,6 +112,70 @@ async fn beside_the_go_controller_nothing_is_made_twice_and_no_tag_is_fought_for
     assert_none(&cluster.sim().outages(&id));
     cluster.delete("web").await;
     cluster.gone("web").await;
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
+}
+
+impl CloudCluster {
+    /// From now on, the token is that of a user who sees the Nodes' Linodes, and what is made with it.
+    async fn see_linodes_alone(&self) {
+        let nodes = self.nodes().list(&ListParams::default()).await.unwrap();
+        let id = |id: &str| id.strip_prefix("linode://")?.parse().ok();
+        let ids = nodes.items.iter().filter_map(|node| {
+            let spec = node.spec.as_ref()?;
+            id(spec.provider_id.as_deref()?)
+        });
+        let of: BTreeMap<_, _> = ids
+            .map(|id| ((Entity::Linode, id), Right::ReadWrite))
+            .collect();
+        let grants = Grants {
+            of,
+            ..Grants::default()
+        };
+        self.sim().allow(Access {
+            grants: Some(grants),
+            ..Access::default()
+        });
+    }
+}
+
+fn has_record(service: &Service) -> bool {
+    let notes = service.metadata.annotations.as_ref();
+    notes.is_some_and(|notes| notes.contains_key(annotations::APPLIED))
+}
+
+/// Listings lack what a restricted user may not see, and do not say so.
+#[tokio::test]
+async fn what_a_token_does_not_see_is_neither_made_again_nor_taken_for_gone() {
+    let cluster = CloudCluster::start().await;
+    let central = cluster.central().await;
+    let service = cluster.provide("web").await;
+    let id = cluster.id("web").await;
+    cluster.is("web", "has a record", has_record).await;
+    drop(central);
+    cluster.see_linodes_alone().await;
+    let since = Instant::now();
+    let _central = cluster.central().await;
+    let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
+    cluster.told("web", reason, "403").await;
+    assert_none(&cluster.writes().since(since));
+    assert_eq!(ingress(&cluster.get("web").await), ingress(&service));
+
+    let deleted = Instant::now();
+    cluster.delete("web").await;
+    let path = format!("/v4/nodebalancers/{id}");
+    eventually("it is asked for", AFTER_RETRIES, async || {
+        let asked = cluster.cloud.calls().since(deleted).to(&path);
+        !asked.filter(|call| call.took.is_some()).is_empty()
+    })
+    .await;
+    cluster.marker().await;
+    assert!(has_finalizer(&cluster.get("web").await));
+    assert!(cluster.cloud.has(&id));
+
+    cluster.sim().allow(Access::default());
+    cluster.gone_within("web", AFTER_RETRIES).await;
+    cluster.delete_markers().await;
     cluster.nothing_is_left().await;
     cluster.finish().await;
 }

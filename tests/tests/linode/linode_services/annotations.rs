@@ -116,7 +116,7 @@ async fn an_address_that_is_not_reserved_is_told_in_the_words_of_the_cloud() {
         .told(
             "web",
             reasons::SYNC_LOAD_BALANCER_FAILED,
-            "IPv4 address is not reserved",
+            "Error syncing load balancer: failed to ensure load balancer: [400] IPv4 address is not reserved",
         )
         .await;
     cluster.marker().await;

@@ -8,8 +8,10 @@ use mooring_test_cluster::objects::NodeBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
-use crate::linode_services::cloud::text;
-use crate::linode_services::cluster::{AFTER_RETRIES, CloudCluster, SOON, ingress};
+use crate::linode_services::cloud::{SuiteCloud, text};
+use crate::linode_services::cluster::{
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, ingress,
+};
 use crate::linode_services::key;
 
 impl CloudCluster {
@@ -105,6 +107,33 @@ async fn another_subnet_than_a_nodebalancer_is_in_is_told_and_it_stays() {
     assert_eq!(cluster.id("web").await, id);
     assert_eq!(cluster.backends(&id), ["10.0.4.1"]);
     assert!(cluster.sim().outages(&id).is_empty());
+    cluster.finish().await;
+}
+
+/// What is listed depends on the tag, and whose traffic goes where does not. Each that is not listed is asked for
+/// once.
+#[tokio::test]
+async fn a_node_whose_linode_lacks_the_tag_of_the_filter_carries_traffic() {
+    let cluster = CloudCluster::without_nodes().await;
+    let ids = [1, 2].map(|n| cluster.machine(n));
+    cluster.cloud.set(&ids[0], "tags", json!(["k8s"]));
+    for (n, id) in (1..).zip(&ids) {
+        let node = NodeBuilder::new(&format!("n{n}")).provider_id(id);
+        let node = SuiteCloud::node(node, n).ready();
+        node.create(&cluster.admin).await.unwrap();
+    }
+    let flags = cluster.flags().with("--linode-tag-filter=k8s");
+    let _central = cluster.central_with(flags).await;
+    cluster.provide("web").await;
+    cluster.serves("web", &[1, 2]).await;
+    // Another one joins without it.
+    cluster.join(3).await;
+    cluster.serves("web", &[1, 2, 3]).await;
+    assert!(cluster.warnings("web").await.is_empty());
+    let hidden = ids[1].strip_prefix("linode://").unwrap();
+    let asked = cluster.cloud.calls();
+    let asked = asked.to(&format!("/v4/linode/instances/{hidden}"));
+    assert_eq!(asked.len(), 1, "{}", asked.summary());
     cluster.finish().await;
 }
 

@@ -90,12 +90,19 @@ async fn one_that_is_not_there_is_told_and_none_is_made_in_its_place() {
     cluster.finish().await;
 }
 
-/// What the Service had goes, and only after the new one serves.
+/// What the Service had goes, and only after the new one serves. Its address stays reserved: that it is to be given
+/// up concerns the end of the Service.
 #[tokio::test]
 async fn a_service_that_names_another_one_gives_up_what_it_had() {
     let cluster = CloudCluster::start().await;
     let _central = cluster.central().await;
-    cluster.provide("web").await;
+    let address = "198.51.100.9";
+    cluster.sim().reserve("eu-central", Some(address));
+    let notes = [
+        ("reserved-ipv4", address),
+        ("retain-reserved-ipv4", "false"),
+    ];
+    cluster.provide_with("web", &notes).await;
     let before = cluster.id("web").await;
     let id = cluster.made_by_hand("by-hand");
     cluster.note("web", ID, Some(&id)).await;
@@ -104,6 +111,7 @@ async fn a_service_that_names_another_one_gives_up_what_it_had() {
         !cluster.cloud.has(&before)
     })
     .await;
+    assert!(cluster.sim().get(Kind::ReservedIp, address).is_some());
     let calls = cluster.writes();
     let at = |path: &str| calls.iter().rposition(|call| call.path == path);
     let deleted = at(&format!("/v4/nodebalancers/{before}"));

@@ -289,6 +289,9 @@ async fn a_firewall_that_somebody_attached_by_hand_is_never_touched() {
         .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "theirs")
         .await;
     cluster.is_protected_by(&id, theirs).await;
+    // The Nodes are followed meanwhile.
+    cluster.join(3).await;
+    cluster.serves("web", &[1, 2, 3]).await;
     cluster.delete("web").await;
     cluster.gone("web").await;
     let left = cluster

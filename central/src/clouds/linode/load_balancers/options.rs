@@ -3,6 +3,9 @@
 mod ports;
 mod vpcs;
 
+use std::collections::BTreeSet;
+
+use ipnet::{IpNet, Ipv4Net};
 use mooring_common::names::annotations;
 use serde::Deserialize;
 
@@ -167,13 +170,8 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
             (acl(reader, text), place)
         }
         None => {
-            let ranges = reader.source_ranges();
-            let acl = Acl {
-                allows: true,
-                networks: ranges.iter().filter_map(|text| network(text)).collect(),
-            };
             let place = "spec.loadBalancerSourceRanges".to_owned();
-            (Some(acl).filter(|acl| !acl.networks.is_empty()), place)
+            (source_ranges(reader), place)
         }
     };
     let Some(acl) = acl else {
@@ -190,6 +188,18 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
         reader.fault(place, "", remedy);
     }
     FirewallWish::Own(spec)
+}
+
+/// Whom `spec.loadBalancerSourceRanges` lets in. `None`: everybody, which Kubernetes writes as `0.0.0.0/0` whatever
+/// the family.
+fn source_ranges(reader: &mut Reader<'_>) -> Option<Acl> {
+    let ranges = reader.source_ranges();
+    let networks: BTreeSet<_> = ranges.iter().filter_map(|text| network(text)).collect();
+    let is_open = networks.contains(&IpNet::V4(Ipv4Net::default()));
+    (!networks.is_empty() && !is_open).then_some(Acl {
+        allows: true,
+        networks,
+    })
 }
 
 /// A fingerprint of what is wanted that names the firewall.

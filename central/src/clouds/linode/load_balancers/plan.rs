@@ -17,6 +17,7 @@ use super::step::{NewBalancer, Step};
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::linode::api::node_balancers::firewall_mark;
 use crate::engine::pool::Member as _;
+use crate::engine::provider::Unready;
 
 /// The steps in order.
 ///
@@ -73,7 +74,16 @@ fn created(desired: &Desired) -> Step {
 }
 
 fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, ReconcileError> {
-    let mut steps = firewall::steps(desired, observed)?;
+    if let Some(why) = firewall::obstacle(desired, observed) {
+        // The Nodes are followed while a person decides. Nothing is opened that a firewall is to protect.
+        let configs = configs::steps(desired, observed, 0).into_iter();
+        let nodes: Vec<Step> = configs.filter(|one| matches!(one, Step::Node(_))).collect();
+        return match nodes.is_empty() {
+            true => Err(ReconcileError::Refused(why)),
+            false => Ok(nodes.into_iter().collect()),
+        };
+    }
+    let mut steps = firewall::steps(desired, observed);
     let firewall_marks = firewall::Marks::of(desired, observed);
     let created = steps.iter();
     let planned = created.filter(|step| matches!(step, Step::CreateFirewall(_)));
@@ -104,6 +114,11 @@ fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, Reconci
         (throttle.is_some() || tags.is_some()).then_some(Step::ChangeBalancer { throttle, tags });
     let first = first.into_iter().chain(steps);
     Ok(first.chain(configs).collect())
+}
+
+/// What a person has to put right, although the Nodes are followed.
+pub(super) fn unready(desired: &Desired, observed: &Observed) -> Option<Unready> {
+    firewall::obstacle(desired, observed).map(Unready::Failed)
 }
 
 #[cfg(test)]

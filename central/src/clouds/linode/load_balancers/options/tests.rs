@@ -410,7 +410,21 @@ fn source_ranges_are_an_allow_list_unless_an_annotation_says_something() {
         r#"{"denyList": {"ipv4": ["192.0.2.0/24"]}}"#,
     );
     assert_eq!(deny, acl(false, &["192.0.2.0/24"]));
+    // An annotation is taken at its word.
+    let ipv4_alone = r#"{"allowList": {"ipv4": ["0.0.0.0/0"]}}"#;
+    let all = with(keys::FIREWALL_ACL.key, ipv4_alone);
+    assert_eq!(all, acl(true, &["0.0.0.0/0"]));
     service.annotations.clear();
+    for (ranges, expected) in [
+        (&["0.0.0.0/0"][..], FirewallWish::None),
+        (&["192.0.2.0/24", " 0.0.0.0/0"], FirewallWish::None),
+        (&["::/0", "0.0.0.0/0"], FirewallWish::None),
+        (&["::/0"], acl(true, &["::/0"])),
+        (&["0.0.0.0/1"], acl(true, &["0.0.0.0/1"])),
+    ] {
+        service.source_ranges = ranges.iter().map(ToString::to_string).collect();
+        assert_eq!(asked(&service), expected, "{ranges:?}");
+    }
     service.source_ranges = vec!["host".to_owned()];
     let faults = read(&service, &settings()).unwrap_err();
     assert_eq!(faults.len(), 1);

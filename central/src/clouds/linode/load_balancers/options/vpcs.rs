@@ -36,10 +36,7 @@ pub(super) fn subnet(
     Some(match (id, vpc, subnet, &settings.flags.subnet) {
         (Some(id), ..) => Subnet::Id(id),
         (None, vpc, Some(subnet), _) => in_vpc(vpc.unwrap_or(first_vpc), subnet),
-        (None, Some(vpc), None, _) => match first_subnet {
-            Subnet::Named { subnet, .. } => in_vpc(vpc, &subnet),
-            Subnet::Id(_) => in_vpc(vpc, "default"),
-        },
+        (None, Some(vpc), None, _) => likewise(&settings.flags.vpcs, vpc)?,
         (None, None, None, BackendSubnet::Number(number)) => Subnet::Id(*number),
         (None, None, None, BackendSubnet::Name(name)) => in_vpc(first_vpc, name),
         (None, None, None, BackendSubnet::First | BackendSubnet::Disabled) => first_subnet,
@@ -57,6 +54,21 @@ fn first(vpcs: &VpcChoice) -> Option<(Vpc, Subnet)> {
         }
         VpcChoice::Numbers { vpcs, subnets } => {
             Some((Vpc::Id(*vpcs.first()?), Subnet::Id(*subnets.first()?)))
+        }
+    }
+}
+
+/// The subnet of this VPC that is called like the first that the flags name.
+fn likewise(vpcs: &VpcChoice, vpc: Vpc) -> Option<Subnet> {
+    match vpcs {
+        VpcChoice::None => None,
+        VpcChoice::Names { subnets, .. } => {
+            let subnet = subnets.first()?.clone();
+            Some(Subnet::Named { vpc, subnet })
+        }
+        VpcChoice::Numbers { vpcs, subnets } => {
+            let other = (*vpcs.first()?, *subnets.first()?);
+            Some(Subnet::NamedLike { vpc, other })
         }
     }
 }

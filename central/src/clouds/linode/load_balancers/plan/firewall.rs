@@ -3,7 +3,8 @@
 //! Only firewalls that bear the Service's mark, or that the Go controller has made for this NodeBalancer
 //! alone, are changed or deleted. Any other is attached and detached at most, and only where the Service asks
 //! for another one, or asked for it before and does so no more: the NodeBalancer bears a mark since before it was
-//! attached, or the Service says that it named it when all was as wanted last.
+//! attached, or the Service says that it named it when all was as wanted last. One that does just what the
+//! Service asks of one of its own is left where it is.
 
 use std::collections::BTreeSet;
 
@@ -12,34 +13,33 @@ use super::super::firewalls::Firewall;
 use super::super::model::FirewallWish;
 use super::super::observed::Observed;
 use super::super::step::Step;
-use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::linode::annotations as keys;
-use crate::clouds::linode::api::node_balancers::firewall_mark;
+use crate::clouds::linode::api::node_balancers::{firewall_mark, is_mark};
 use crate::engine::step::PoolRef;
 
-/// What is to be done about it.
-///
-/// # Errors
-/// [`ReconcileError::Refused`] if somebody else's firewall stands in the way.
-pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, ReconcileError> {
-    let is_ours = |firewall: &&Firewall| {
-        let is_marked = desired
-            .marks
-            .iter()
-            .all(|mark| firewall.tags.contains(mark));
-        is_marked || firewall.is_made_by_go(&observed.balancer.label)
-    };
+/// Why nothing can be done about it, if somebody else's firewall stands in the way.
+pub(super) fn obstacle(desired: &Desired, observed: &Observed) -> Option<String> {
     let attached = &observed.attached;
     if attached.len() > 1 {
-        return Err(several(attached));
+        return Some(several(attached));
     }
-    let attached = attached.first();
-    let own = attached.filter(is_ours);
-    let marks = observed.balancer.firewall_marks();
-    let former = attached.filter(|firewall| {
-        let is_marked = marks.contains(&firewall_mark(firewall.id));
-        is_marked || desired.former_firewall == Some(firewall.id)
+    let FirewallWish::Own(wanted) = &desired.firewall else {
+        return None;
+    };
+    let strange = attached.first().filter(|firewall| {
+        let is_anothers = firewall.tags.iter().any(|tag| is_mark(tag));
+        is_strange(firewall, desired, observed) && (is_anothers || !firewall.is_as(wanted))
     });
+    strange.map(not_ours)
+}
+
+/// What is to be done about it where there is no [`obstacle`].
+pub(super) fn steps(desired: &Desired, observed: &Observed) -> Vec<Step> {
+    let is_ours = |firewall: &&Firewall| is_ours(firewall, desired, observed);
+    let attached = observed.attached.first();
+    let own = attached.filter(is_ours);
+    let former = attached.filter(|firewall| is_former(firewall, desired, observed));
+    let strange = attached.filter(|firewall| is_strange(firewall, desired, observed));
     let mut steps = Vec::new();
     let mut kept = None;
     match &desired.firewall {
@@ -54,10 +54,9 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
             }
             kept = Some(*id);
         }
+        // It does as wanted: the Go controller has written its rules, or somebody has.
+        FirewallWish::Own(_) if strange.is_some() => kept = strange.map(|firewall| firewall.id),
         FirewallWish::Own(wanted) => {
-            if let Some(strange) = attached.filter(|_| own.or(former).is_none()) {
-                return Err(not_ours(strange));
-            }
             let there = own.or_else(|| observed.loose.iter().find(is_ours));
             kept = there.map(|firewall| firewall.id);
             let reference = match there {
@@ -104,7 +103,28 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>,
         id: firewall.id,
         name: firewall.label.clone(),
     }));
-    Ok(steps)
+    steps
+}
+
+/// Whether it bears the Service's mark, or the Go controller has made it and the Service did not name it.
+fn is_ours(firewall: &Firewall, desired: &Desired, observed: &Observed) -> bool {
+    let mut marks = desired.marks.iter();
+    let is_marked = marks.all(|mark| firewall.tags.contains(mark));
+    is_marked
+        || (firewall.is_made_by_go(&observed.balancer.label)
+            && !is_former(firewall, desired, observed))
+}
+
+/// Whether it was attached because the Service named it.
+fn is_former(firewall: &Firewall, desired: &Desired, observed: &Observed) -> bool {
+    let mark = firewall_mark(firewall.id);
+    observed.balancer.firewall_marks().contains(&mark)
+        || desired.former_firewall == Some(firewall.id)
+}
+
+/// Whether somebody has attached it by hand.
+fn is_strange(firewall: &Firewall, desired: &Desired, observed: &Observed) -> bool {
+    !is_ours(firewall, desired, observed) && !is_former(firewall, desired, observed)
 }
 
 /// What a NodeBalancer says of firewalls that were attached because its Service named them.
@@ -149,19 +169,19 @@ fn shown(firewall: &Firewall) -> String {
     format!("{} ({})", firewall.label, firewall.id)
 }
 
-fn several(attached: &[Firewall]) -> ReconcileError {
+fn several(attached: &[Firewall]) -> String {
     let shown: Vec<String> = attached.iter().map(shown).collect();
-    ReconcileError::Refused(format!(
+    format!(
         "too many firewalls attached to a nodebalancer: {}; detach all but one",
         shown.join(", ")
-    ))
+    )
 }
 
-fn not_ours(firewall: &Firewall) -> ReconcileError {
-    ReconcileError::Refused(format!(
+fn not_ours(firewall: &Firewall) -> String {
+    format!(
         "the NodeBalancer has the firewall {}, which was not made for this Service and is not changed; detach it, \
          or name it in the annotation {} instead of asking for one of the Service's own",
         shown(firewall),
         keys::FIREWALL_ID.key
-    ))
+    )
 }

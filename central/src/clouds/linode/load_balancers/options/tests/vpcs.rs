@@ -80,9 +80,25 @@ fn nodes_are_reached_by_the_subnet_that_says_most() {
         subnets: vec![11, 12],
     };
     assert_eq!(asked(&settings, &[]).subnet, Some(Subnet::Id(11)));
-    let in_first = asked(&settings, &[subnet]).subnet;
-    let (vpc, subnet) = (Vpc::Id(1), "s9".to_owned());
-    assert_eq!(in_first, Some(Subnet::Named { vpc, subnet }));
+    let in_first = Subnet::Named {
+        vpc: Vpc::Id(1),
+        subnet: "s9".to_owned(),
+    };
+    let like_first = Subnet::NamedLike {
+        vpc: Vpc::Label("v9".to_owned()),
+        other: (1, 11),
+    };
+    for (of_flags, annotations, expected) in [
+        (BackendSubnet::First, &[subnet][..], in_first),
+        (BackendSubnet::First, &[vpc], like_first.clone()),
+        (flag(), &[vpc], like_first),
+        (BackendSubnet::First, &[vpc, subnet], named("v9", "s9")),
+        (BackendSubnet::First, &[id, vpc], Subnet::Id(7)),
+    ] {
+        settings.flags.subnet = of_flags.clone();
+        let subnet = asked(&settings, annotations).subnet;
+        assert_eq!(subnet, Some(expected), "{of_flags:?} {annotations:?}");
+    }
 }
 
 #[test]

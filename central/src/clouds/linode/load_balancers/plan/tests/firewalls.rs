@@ -5,6 +5,8 @@ use serde_json::json;
 use super::simulation::{firewall, own};
 use super::*;
 use crate::clouds::linode::load_balancers::firewalls::{Firewall, FirewallSpec};
+use crate::clouds::linode::load_balancers::plan::unready;
+use crate::engine::provider::Unready;
 
 const ACL: &str = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
 const OTHER_ACL: &str = r#"{"allowList": {"ipv4": ["198.51.100.0/24"]}}"#;
@@ -119,6 +121,7 @@ fn ports_of_the_firewall_follow() {
 fn somebody_elses_firewall_stands_in_the_way_of_an_own_one() {
     let desired = acl(ACL);
     let rules = spec(&desired).told_rules();
+    let other_rules = spec(&acl(OTHER_ACL)).told_rules();
     let marked = Firewall {
         tags: vec![
             "k8s-service-other".to_owned(),
@@ -126,18 +129,77 @@ fn somebody_elses_firewall_stands_in_the_way_of_an_own_one() {
         ],
         ..firewall(9, "ccm-bbbbbbbbbbbb", &rules, true)
     };
-    for attached in [firewall(9, "office", &rules, true), marked] {
+    let disabled = Firewall {
+        is_disabled: true,
+        ..firewall(9, "office", &rules, true)
+    };
+    let other = firewall(9, "office", &other_rules, true);
+    for attached in [other, disabled, marked] {
         let shown = format!("{} (9)", attached.label);
         let observed = with([attached], Vec::new());
         let why = refusal(&desired, Some(&observed));
         for part in [&*shown, "detach it", "linode-loadbalancer-firewall-id"] {
             assert!(why.contains(part), "{part}: {why}");
         }
+        assert_eq!(unready(&desired, &observed), Some(Unready::Failed(why)));
         assert!(steps(&none(), &observed).is_empty());
         assert!(steps(&id("9"), &observed).is_empty());
         let instead = format!("attach firewall 7 instead of firewall {shown}");
         assert_eq!(steps(&id("7"), &observed), [tags(&[7]), instead]);
     }
+}
+
+/// Of a Service that named a firewall and has an ACL now, the Go controller rewrites the firewall that it named.
+#[test]
+fn somebody_elses_firewall_that_does_as_wanted_is_left() {
+    let desired = acl(ACL);
+    let rules = spec(&desired).told_rules();
+    let office = || firewall(9, "office", &rules, true);
+    let observed = with([office()], Vec::new());
+    assert!(steps(&desired, &observed).is_empty());
+    assert_eq!(unready(&desired, &observed), None);
+    // All the rest follows, and one of the Service's own is not needed.
+    let throttled = wanted(
+        "tcp/80",
+        &[("firewall-acl", ACL), ("throttle", "3")],
+        &[1, 2],
+    );
+    assert_eq!(
+        steps(&throttled, &observed),
+        [
+            "set the connection throttle to 3 of the NodeBalancer",
+            "add node node-2 (192.168.128.2:30080) to config c0",
+        ]
+    );
+    let loose = vec![own(OWN, spec(&desired), false)];
+    assert_eq!(
+        steps(&desired, &with([office()], loose)),
+        ["delete firewall ccm-0123456789ab (50)"]
+    );
+}
+
+/// A port that nobody serves yet would be open to more clients than the Service asks for.
+#[test]
+fn nodes_are_followed_while_a_firewall_stands_in_the_way() {
+    let open = json!({"inbound": [], "inbound_policy": "ACCEPT"});
+    let observed = with([firewall(9, "office", &open, true)], Vec::new());
+    let desired = wanted(
+        "tcp/80 tcp/443",
+        &[("firewall-acl", ACL), ("throttle", "3")],
+        &[2],
+    );
+    let steps = plan(&desired, Some(&observed)).unwrap();
+    let are_nodes = steps
+        .steps()
+        .iter()
+        .all(|step| matches!(step, Step::Node(_)));
+    assert!(are_nodes && !steps.is_empty(), "{steps}");
+    assert!(matches!(
+        unready(&desired, &observed),
+        Some(Unready::Failed(_))
+    ));
+    let nothing_else = wanted("tcp/80 tcp/443", &[("firewall-acl", ACL)], &[1]);
+    assert!(refusal(&nothing_else, Some(&observed)).contains("office (9)"));
 }
 
 /// What the Service named and names no more is detached; it stays what it is.
@@ -252,6 +314,34 @@ fn what_the_go_controller_made_is_taken_over() {
         [&*tags(&[7]), &*mark, &instead, &delete]
     );
     assert!(steps(&id("50"), &observed()).is_empty());
+}
+
+/// A person has named it, and may go on using it.
+#[test]
+fn firewall_of_the_go_controller_that_was_named_is_not_deleted() {
+    let go = "ccm-aaaaaaaaaaaa (50)";
+    let observed = || with([made_by_go()], Vec::new());
+    let marked = || {
+        let mut observed = observed();
+        observed.balancer.tags.push("k8s-firewall-50".to_owned());
+        observed
+    };
+    let before = |mut desired: Desired| {
+        desired.former_firewall = Some(OWN);
+        desired
+    };
+    let away = format!("have no firewall instead of firewall {go}");
+    let instead = format!("attach firewall 7 instead of firewall {go}");
+    assert_eq!(steps(&before(none()), &observed()), [&*away]);
+    assert_eq!(steps(&none(), &marked()), [&*away, &tags(&[])]);
+    assert_eq!(
+        steps(&before(id("7")), &observed()),
+        [&*tags(&[7]), &instead]
+    );
+    assert_eq!(
+        steps(&id("7"), &marked()),
+        [&*tags(&[50, 7]), &instead, &tags(&[7])]
+    );
 }
 
 /// An attempt was interrupted, or somebody has detached it.
