@@ -35,6 +35,8 @@ pub async fn astray(
         match resolver.addresses(domain).await {
             Ok(found) if found.iter().any(|address| own.contains(address)) => {}
             Ok(found) => {
+                // In one order, whatever the resolver's: the same is no news.
+                let found: BTreeSet<IpAddr> = found.into_iter().collect();
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
                 astray.push(format!("{domain} leads to {}", found.join(", ")));
             }

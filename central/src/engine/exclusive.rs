@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::find::{Query, claim};
 use super::ownership::made_for;
-use super::provider::{Holder, Listed as _, Observed as _, Provider, Vocabulary};
+use super::provider::{Holder, Listed as _, Observed, Provider, Vocabulary};
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
 use crate::views::service_view::ServiceView;
@@ -57,7 +57,9 @@ impl<P: Provider> Shared<P> {
             let winner = others.find(|other| self.outranks(other, request, name, holder.as_ref()));
             if let Some(winner) = winner {
                 denied.lost.push(format!("{name}->{}", winner.key));
-            } else if self.may_move(request, query, name, holder.as_ref()).await? {
+            } else if leads_to_own(observed, holder.as_ref())
+                || self.may_move(request, query, name, holder.as_ref()).await?
+            {
                 permitted.insert(name.clone(), holder.clone());
             } else if let Some(holder) = holder {
                 denied.used.push(format!("{name} leads to {holder}"));
@@ -149,6 +151,12 @@ impl<P: Provider> Shared<P> {
         let own = &request.service;
         is_of_other || (other.created, &other.uid) < (own.created, &own.uid)
     }
+}
+
+/// Whether one leads to what is the Service's own, of which a part may have it that serves no more.
+fn leads_to_own(observed: Option<&impl Observed>, holder: Option<&Holder>) -> bool {
+    let own = observed.map(|observed| observed.listed().id());
+    matches!(holder, Some(Holder::LoadBalancer(holder)) if own == Some(holder.as_str()))
 }
 
 impl Denied {

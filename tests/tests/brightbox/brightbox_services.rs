@@ -4,9 +4,11 @@ mod annotations;
 pub(crate) mod cloud;
 mod cloud_ips;
 mod crashes;
+mod disorder;
 mod firewalls;
 mod handover;
 mod https;
+mod late;
 pub(crate) mod left_by_go;
 mod members;
 mod robust;
@@ -45,7 +47,8 @@ mod status;
 
 use k8s_openapi::api::core::v1::Service;
 use mooring_cloud_sim::brightbox::{Brightbox, Kind};
-use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_common::names::reasons;
+use mooring_test_cluster::objects::{EventNote, ServiceBuilder};
 use mooring_test_support::wait::eventually;
 use serde_json::Value;
 
@@ -100,6 +103,17 @@ impl CloudCluster {
     /// The annotation of a Service by what its name ends with.
     async fn note(&self, name: &str, end: &str, value: Option<&str>) {
         self.annotate(name, &key(end), value).await;
+    }
+
+    /// What Events complain of, other than what cannot be otherwise: that there are no Nodes, and what users notice.
+    async fn complaints(&self, name: &str) -> Vec<EventNote> {
+        let mut told = self.warnings(name).await;
+        let expected = [
+            reasons::UNAVAILABLE_LOAD_BALANCER,
+            reasons::DISRUPTIVE_CHANGE,
+        ];
+        told.retain(|event| !expected.contains(&event.reason.as_str()));
+        told
     }
 
     /// Waits until the load balancer of a Service is shown as wanted.

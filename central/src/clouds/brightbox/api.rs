@@ -52,7 +52,7 @@ struct ErrorBody {
     error: Option<String>,
     error_description: Option<String>,
     error_name: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     errors: Vec<String>,
 }
 
@@ -77,13 +77,17 @@ impl ErrorBody {
 impl ErrorDecoder for ErrorShape {
     fn refusal(&self, status: StatusCode, _: &HeaderMap, body: &[u8]) -> Refusal {
         let read = ErrorBody::read(body);
-        let is_missing = read
-            .as_ref()
-            .is_some_and(|body| body.error_name.as_deref() == Some("missing_resource"));
+        let name = read.as_ref().and_then(|body| body.error_name.clone());
         let mut refusal = Refusal::by_status(status, read.and_then(ErrorBody::words));
-        // Anybody in between can answer 404; only the API says what is missing.
-        if status == StatusCode::NOT_FOUND && is_missing {
-            refusal.kind = ErrorKind::NotFound;
+        match (status, name.as_deref()) {
+            // Anybody in between can answer 404; only the API says what is missing.
+            (StatusCode::NOT_FOUND, Some("missing_resource")) => refusal.kind = ErrorKind::NotFound,
+            (StatusCode::FORBIDDEN, Some("account_limit_reached")) => {
+                refusal.remedy = Some(
+                    "delete what is not needed, or ask Brightbox for a higher limit of the account",
+                );
+            }
+            _ => {}
         }
         refusal
     }

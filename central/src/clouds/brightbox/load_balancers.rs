@@ -10,6 +10,7 @@
 
 mod bundle;
 mod desired;
+mod domains;
 mod listings;
 mod model;
 mod options;
@@ -17,7 +18,7 @@ mod plan;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mooring_common::engine::Plan;
@@ -34,11 +35,13 @@ use crate::cloud_provider::load_balancers::{
 };
 use crate::engine::Engine;
 use crate::engine::annotations::Reader;
-use crate::engine::dns::{Resolve, SystemResolver, astray};
+use crate::engine::dns::{Resolve, SystemResolver};
 use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
 use crate::engine::notices::notice;
-use crate::engine::provider::{AccountWords, Holder, IdBy, Provider, Unready, Vocabulary};
+use crate::engine::provider::{
+    AccountWords, Holder, IdBy, Listed as _, Provider, Unready, Vocabulary,
+};
 use crate::engine::step::Step as _;
 use crate::views::service_view::{Ingress, ServiceView};
 use bundle::{Bundle, holder_of};
@@ -56,6 +59,7 @@ pub(super) fn of_account(
     let balancers = Balancers {
         listings: AccountListings::new(&cloud),
         resolver: Box::new(SystemResolver),
+        without_domains: Mutex::default(),
         cloud,
         cluster,
     };
@@ -68,6 +72,9 @@ struct Balancers {
     cluster: String,
     listings: AccountListings,
     resolver: Box<dyn Resolve>,
+    /// Load balancers without HTTPS that bear no mark, and have no domains either: the Go controller may leave
+    /// some, which listings do not show.
+    without_domains: Mutex<BTreeSet<String>>,
 }
 
 #[async_trait]
@@ -125,29 +132,8 @@ impl Provider for Balancers {
             desired.chosen = self.elsewhere(&desired.wish, since).await?;
         }
         desired.exclusives.extend(desired.asked());
-        if !desired.is_https() {
-            return Ok(());
-        }
-        let Some(ip) = &desired.chosen else {
-            return Ok(());
-        };
-        desired.domains.extend(ip.names().cloned());
-        let balancer = observed.and_then(Bundle::balancer);
-        let actual = balancer.into_iter().flat_map(Balancer::domains);
-        let actual: BTreeSet<String> = actual.map(|one| one.identifier.clone()).collect();
-        if actual == desired.domains {
-            return Ok(());
-        }
-        let astray = astray(&*self.resolver, &desired.domains, &ip.addresses().collect()).await;
-        if astray.is_empty() {
-            return Ok(());
-        }
-        Err(ReconcileError::Refused(format!(
-            "the certificate needs domains that lead to the Cloud IP {}: {}; correct the DNS, or the annotation {}",
-            ip.shown(),
-            astray.join("; "),
-            keys::SSL_DOMAINS.key
-        )))
+        domains::look_up(desired, observed, &*self.resolver).await?;
+        Ok(())
     }
 
     fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
@@ -224,12 +210,17 @@ impl Provider for Balancers {
             bundle = there.ok_or_else(|| CloudError::new(NAME, ErrorKind::NotFound, what))?;
         }
         let begun = bundle.begun;
+        let is_marked = bundle.owner().is_some();
+        let may_have = |one: &Balancer| one.has_https() || !is_marked && !self.has_none(&one.id);
         let mut balancers = bundle.balancers.iter_mut();
-        let lacking = balancers.find(|one| one.is_alive() && one.acme.is_none() && one.has_https());
+        let lacking = balancers.find(|one| one.is_alive() && one.acme.is_none() && may_have(one));
         if let Some(balancer) = lacking {
             let request = self.cloud.of_account(BALANCERS.get(&[], &balancer.id));
             let whole: Balancer = self.cloud.client.fetch(&request).await?;
             balancer.acme = whole.acme;
+            if balancer.domains().next().is_none() {
+                self.without_domains().insert(balancer.id.clone());
+            }
         }
         Ok((bundle, begun))
     }
@@ -247,7 +238,13 @@ impl Provider for Balancers {
         };
         let request = self.cloud.of_account(request);
         let effect = step.effect(planned);
-        let made = effect.send(&self.cloud.client, &request).await?;
+        let made = match effect.send(&self.cloud.client, &request).await {
+            Err(error) if step.may_be_refused_as(error.kind) => {
+                tracing::info!(%step, %error, "the load balancer keeps its last server, the firewall shuts it out");
+                String::new()
+            }
+            answer => answer?,
+        };
         self.listings.taken(step, planned);
         Ok(made)
     }
@@ -269,6 +266,16 @@ impl Provider for Balancers {
 }
 
 impl Balancers {
+    fn without_domains(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        let all = self.without_domains.lock();
+        all.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is known that a load balancer has no domains.
+    fn has_none(&self, id: &str) -> bool {
+        self.without_domains().contains(id)
+    }
+
     /// What has this name, as it was at `since` or later.
     async fn named(&self, name: &str, since: Instant) -> Result<Option<Bundle>, CloudError> {
         let listing = self.listings.bundles.get(since).await?;

@@ -119,6 +119,15 @@ async fn only_the_clouds_word_means_no_server() {
         (Reply::json(entry("srv-gdqms")), Some(true)),
         (Reply::json(deleted), Some(false)),
         (Reply::json(missing.clone()).status(404), Some(false)),
+        (
+            Reply::json(json!({ "error_name": "missing_resource", "errors": null })).status(404),
+            Some(false),
+        ),
+        (
+            Reply::json(json!({ "error_name": "missing_resource", "errors": { "id": "no" } }))
+                .status(404),
+            Some(false),
+        ),
         (Reply::json(missing), None),
         (Reply::json("{}").status(404), None),
         (Reply::html().status(404), None),
@@ -130,6 +139,19 @@ async fn only_the_clouds_word_means_no_server() {
         let got = brightbox.get(&id).await;
         assert_eq!(got.map(|m| m.is_some()).ok(), expected, "{shown}");
     }
+}
+
+#[tokio::test]
+async fn full_account_is_no_matter_of_the_token() {
+    let said = json!({ "error_name": "account_limit_reached", "errors": ["no more"] });
+    let (_cloud, brightbox) = answering(Reply::json(said).status(403)).await;
+    let error = brightbox.list().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Forbidden);
+    let text = error.to_string();
+    assert!(
+        text.contains("higher limit") && !text.contains("token"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

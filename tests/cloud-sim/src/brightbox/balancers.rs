@@ -105,23 +105,24 @@ impl State {
         if value["locked"] == true {
             return Err(Refusal::conflict("The load balancer is locked"));
         }
-        if value["status"] == "deleted" || value["status"] == "deleting" {
+        if value["status"] == "deleted" || value["status"] == "deleting" || self.is_leaving(id) {
             return Err(Refusal::conflict("The load balancer is deleted already"));
         }
-        let rows = self.rows_mut(Kind::LoadBalancer);
-        rows.change(id, |balancer| balancer["status"] = json!("deleting"));
-        let deleted = Event::Status(Kind::LoadBalancer, id.to_owned(), "deleted");
-        self.later(self.behaviour.deleting, deleted);
+        let status = |status| Event::Status(Kind::LoadBalancer, id.to_owned(), status);
+        let shown_after = self.behaviour.deletion_shown;
+        self.later(shown_after, status("deleting"));
+        self.later(shown_after + self.behaviour.deleting, status("deleted"));
         Ok(())
     }
 
-    /// Its Cloud IPs lead nowhere then.
+    /// Its Cloud IPs lead nowhere then, or a while later.
     pub(super) fn balancer_is_deleted(&mut self, id: &str) {
         self.rows_mut(Kind::LoadBalancer).change(id, |balancer| {
             balancer["status"] = json!("deleted");
             balancer["deleted_at"] = json!(super::state::CREATED_AT);
         });
-        self.unmap_all("load_balancer", id);
+        let alone = Event::LeftAlone(id.to_owned());
+        self.later(self.behaviour.unmapping, alone);
         let gone = Event::Gone(Kind::LoadBalancer, id.to_owned());
         self.later(self.behaviour.deleted_shown, gone);
     }
@@ -154,6 +155,9 @@ impl State {
         all.retain(|one| !given.iter().any(|other| is_same(one, other)));
         if action.starts_with("add") {
             all.extend(given);
+        }
+        if field == "nodes" && all.is_empty() && self.behaviour.keeps_last_node {
+            return Err(Refusal::conflict("The last node cannot be removed"));
         }
         let all: Vec<Value> = match field {
             "nodes" => all.iter().map(|node| json!({ "node": node })).collect(),

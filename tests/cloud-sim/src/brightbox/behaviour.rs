@@ -14,6 +14,10 @@ pub struct Behaviour {
     pub deleted_shown: Duration,
     /// How long it takes to map a Cloud IP, and to unmap it.
     pub mapping: Duration,
+    /// How much later than a load balancer is deleted its Cloud IPs are unmapped.
+    pub unmapping: Duration,
+    /// For how long a load balancer is still `active` that is being deleted.
+    pub deletion_shown: Duration,
     /// For how long a domain is `validating`, once a Cloud IP leads to its load balancer.
     pub validating: Duration,
     /// How long it takes to empty a server group.
@@ -28,6 +32,8 @@ pub struct Behaviour {
     pub numeric_names: bool,
     /// Whether load balancers can be told by a list that they have no nodes.
     pub takes_no_nodes: bool,
+    /// Whether load balancers keep the last of their nodes.
+    pub keeps_last_node: bool,
     /// How many Cloud IPs the account may have.
     pub cloud_ips_limit: usize,
     /// How many load balancers the account may have.
@@ -43,6 +49,8 @@ impl Default for Behaviour {
             deleting: Duration::from_millis(200),
             deleted_shown: Duration::from_secs(60),
             mapping: Duration::from_millis(200),
+            unmapping: Duration::ZERO,
+            deletion_shown: Duration::ZERO,
             validating: Duration::from_millis(300),
             emptying: Duration::ZERO,
             invalid_domains: BTreeSet::new(),
@@ -50,6 +58,7 @@ impl Default for Behaviour {
             listed_after: Duration::ZERO,
             numeric_names: false,
             takes_no_nodes: false,
+            keeps_last_node: false,
             cloud_ips_limit: 200,
             load_balancers_limit: 200,
             token_lifetime: Duration::from_secs(7200),

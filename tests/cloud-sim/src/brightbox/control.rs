@@ -44,8 +44,9 @@ async fn advance(Shared(state): Shared<Handle>, body: Bytes) -> Response {
     control::seconds(&body, |length| lock(&state).advance(length))
 }
 
-/// `{"creating": 1.5, "deleting": 1, "mapping": 0.5, "validating": 2, "emptying": 0, "listed_after": 5,
-/// "deleted_shown": 60, "token_lifetime": 60, "numeric_names": true}`, all of it optional, times in seconds.
+/// `{"creating": 1.5, "deleting": 1, "mapping": 0.5, "unmapping": 6, "validating": 2, "emptying": 0,
+/// "listed_after": 5, "deletion_shown": 2, "deleted_shown": 60, "token_lifetime": 60, "numeric_names": true}`, all
+/// of it optional, times in seconds.
 async fn behave(Shared(state): Shared<Handle>, body: Bytes) -> Response {
     let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut state = lock(&state);
@@ -69,6 +70,8 @@ fn length_of<'a>(behaviour: &'a mut Behaviour, name: &str) -> Option<&'a mut Dur
         "deleting" => &mut behaviour.deleting,
         "deleted_shown" => &mut behaviour.deleted_shown,
         "mapping" => &mut behaviour.mapping,
+        "unmapping" => &mut behaviour.unmapping,
+        "deletion_shown" => &mut behaviour.deletion_shown,
         "validating" => &mut behaviour.validating,
         "emptying" => &mut behaviour.emptying,
         "listed_after" => &mut behaviour.listed_after,

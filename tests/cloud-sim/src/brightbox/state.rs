@@ -29,6 +29,8 @@ pub(super) enum Event {
     Mapped(String, String),
     /// A Cloud IP leads nowhere.
     Unmapped(String),
+    /// No Cloud IP leads any more to this load balancer.
+    LeftAlone(String),
     /// A domain of a load balancer was looked at.
     Validated(String, String),
     /// These servers have left a group.
@@ -127,6 +129,13 @@ impl State {
         })
     }
 
+    /// Whether a load balancer is going to be deleted.
+    pub(super) fn is_leaving(&self, balancer: &str) -> bool {
+        self.pending.iter().any(|(_, event)| {
+            matches!(event, Event::Status(Kind::LoadBalancer, id, "deleted") if id == balancer)
+        })
+    }
+
     fn happen(&mut self, event: Event) {
         match event {
             Event::Status(Kind::LoadBalancer, id, "deleted") => self.balancer_is_deleted(&id),
@@ -139,6 +148,7 @@ impl State {
             }
             Event::Mapped(ip, target) => self.is_mapped(&ip, &target),
             Event::Unmapped(ip) => self.is_unmapped(&ip),
+            Event::LeftAlone(balancer) => self.unmap_all("load_balancer", &balancer),
             Event::Validated(balancer, domain) => self.is_validated(&balancer, &domain),
             Event::Left(group, servers) => {
                 self.rows_mut(Kind::ServerGroup).change(&group, |group| {

@@ -337,9 +337,10 @@ async fn a_full_account_is_told_in_the_clouds_words_and_nothing_leaks() {
     ] {
         cluster.sim().behave(behaviour);
         cluster.create("web").await;
-        cluster
+        let told = cluster
             .told("web", reasons::SYNC_LOAD_BALANCER_FAILED, "limit")
             .await;
+        assert!(!told.note.contains("token"), "{}", told.note);
         eventually("it was tried again", AFTER_RETRIES, async || {
             let told = cluster.warnings("web").await;
             told.iter().map(|event| event.count).sum::<i32>() >= 2

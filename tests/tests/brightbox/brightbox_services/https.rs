@@ -174,6 +174,50 @@ async fn a_name_that_leads_elsewhere_or_nowhere_is_refused_before_the_load_balan
     cluster.finish().await;
 }
 
+/// Names come with time, and nobody changes the Service then.
+#[tokio::test]
+async fn a_name_that_leads_there_later_is_noticed_without_a_change_of_the_service() {
+    let cluster = CloudCluster::start().await;
+    let flags = cluster.flags().with("--load-balancer-resync-period=0");
+    let _central = cluster.central_with(flags).await;
+    let ip = cluster.local_ip("nowhere.invalid", None);
+    let service = cluster.secure("web");
+    let service = service.annotation(&key("cloudip-allocations"), &ip);
+    cluster.make(service).await;
+    let told = cluster.failed("web").await;
+    assert!(told.note.contains("nowhere.invalid"), "{}", told.note);
+    assert_none(&cluster.cloud.creations());
+    cluster
+        .sim()
+        .set_in(Kind::CloudIp, &ip, "fqdn", "localhost");
+    cluster.provided_at_last("web").await;
+    cluster.finish().await;
+}
+
+#[tokio::test]
+async fn a_name_that_leads_nowhere_keeps_no_load_balancer_from_following_the_nodes() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    let ip = cluster.local_ip("localhost", None);
+    let service = cluster.secure("web");
+    let service = service.annotation(&key("cloudip-allocations"), &ip);
+    cluster.make(service).await;
+    cluster.provided("web").await;
+    let id = cluster.serves("web", &[1, 2]).await.id;
+    cluster
+        .note("web", "ssl-domains", Some("nowhere.invalid"))
+        .await;
+    let told = cluster.failed("web").await;
+    assert!(told.note.contains("nowhere.invalid"), "{}", told.note);
+    cluster.join(3).await;
+    cluster.serves("web", &[1, 2, 3]).await;
+    let shown = cluster.shown("web").await;
+    let valid = ("localhost".to_owned(), "valid".to_owned());
+    assert_eq!(domains(&shown), [valid]);
+    assert_none(&cluster.sim().outages(&id));
+    cluster.finish().await;
+}
+
 /// The Go controller leaves the names there, and waits for them for ever.
 #[tokio::test]
 async fn leaving_https_clears_the_names_and_waits_for_none() {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use http::Method;
 use mooring_cloud_sim::brightbox::{Behaviour, Kind};
+use mooring_common::names::reasons;
 use mooring_test_cluster::objects::NodeBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
@@ -86,6 +87,47 @@ async fn the_last_node_that_goes_leaves_none_behind_and_others_can_come() {
     cluster.serves("web", &[3]).await;
     cluster.has_members("web", 1).await;
     assert!(cluster.cloud.has(&id));
+    cluster.finish().await;
+}
+
+/// The cloud may insist on one.
+#[tokio::test]
+async fn a_last_server_that_the_cloud_keeps_is_shut_out_and_holds_nothing_up() {
+    let cluster = CloudCluster::start().await;
+    cluster.sim().behave(Behaviour {
+        keeps_last_node: true,
+        ..usual()
+    });
+    let flags = cluster.flags().with("--load-balancer-resync-period=1s");
+    let _central = cluster.central_with(flags).await;
+    cluster.provide("web").await;
+    cluster.remove_node("n1").await;
+    cluster.serves("web", &[2]).await;
+    cluster.remove_node("n2").await;
+    eventually("the firewall shuts it out", SOON, async || {
+        let members = cluster.members("web").await;
+        if members == [0, 1] {
+            Ok(())
+        } else {
+            Err(members)
+        }
+    })
+    .await;
+    cluster.note("web", "policy", Some("round-robin")).await;
+    cluster
+        .shows("web", "all else is done", |shown| {
+            shown["policy"] == "round-robin"
+        })
+        .await;
+    let complaints = cluster.complaints("web").await;
+    let mut told = complaints.iter().map(|event| event.reason.as_str());
+    assert!(
+        told.all(|reason| reason == reasons::NO_VALID_NODES),
+        "{complaints:?}"
+    );
+    cluster.join(3).await;
+    cluster.serves("web", &[3]).await;
+    cluster.has_members("web", 1).await;
     cluster.finish().await;
 }
 

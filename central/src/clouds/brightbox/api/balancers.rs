@@ -131,6 +131,12 @@ impl Balancer {
         self.acme.iter().flat_map(|acme| &acme.domains)
     }
 
+    /// Their names.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let names = self.domains().map(|domain| domain.identifier.clone());
+        names.collect()
+    }
+
     /// Whether it has a listener with HTTPS.
     pub(crate) fn has_https(&self) -> bool {
         self.listeners.iter().any(Listener::is_https)

@@ -54,8 +54,8 @@ api_objects! {
 }
 
 impl CloudIp {
-    /// The identifier of what it leads to.
-    pub(crate) fn target(&self) -> Option<&str> {
+    /// The identifier of what it leads to, if the cloud says that.
+    pub(crate) fn known_target(&self) -> Option<&str> {
         let all = [
             &self.load_balancer,
             &self.server,
@@ -64,8 +64,14 @@ impl CloudIp {
             &self.database_server,
         ];
         let known = all.into_iter().flatten().next();
-        let known = known.map(|target| target.id.as_str());
-        known.or((self.status.as_deref() == Some("mapped")).then_some("something unknown"))
+        known.map(|target| target.id.as_str())
+    }
+
+    /// The identifier of what it leads to.
+    pub(crate) fn target(&self) -> Option<&str> {
+        let is_mapped = self.status.as_deref() == Some("mapped");
+        self.known_target()
+            .or(is_mapped.then_some("something unknown"))
     }
 
     /// Its addresses.

@@ -55,7 +55,7 @@ pub(super) struct Bundle {
     pub(super) groups: Vec<Group>,
     /// The firewall policies.
     pub(super) policies: Vec<Policy>,
-    /// The Cloud IPs that have the name and lead nowhere else, and those that lead here.
+    /// The Cloud IPs that have the name and lead nowhere else, or to what is gone, and those that lead here.
     pub(super) cloud_ips: Vec<CloudIp>,
     /// Those that have the name, and lead elsewhere.
     pub(super) taken: Vec<CloudIp>,
@@ -102,14 +102,12 @@ impl Bundle {
         for ip in &account.cloud_ips {
             let balancer = ip.load_balancer.as_ref();
             let leads_to = balancer.and_then(|balancer| names.get(balancer.id.as_str()));
-            match (leads_to, ip.target()) {
-                (Some(name), _) => {
-                    of(&mut all, name, begun).cloud_ips.push(ip.clone());
-                }
-                (None, None) if !ip.name.is_empty() => {
-                    of(&mut all, &ip.name, begun).cloud_ips.push(ip.clone());
-                }
-                _ => {}
+            // The cloud may unmap it later than it deletes the load balancer.
+            let was_here = balancer.is_some_and(|one| plain_name(&one.name) == ip.name);
+            let is_free = was_here || ip.known_target().is_none();
+            let name = leads_to.or(Some(&ip.name).filter(|_| is_free));
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                of(&mut all, name, begun).cloud_ips.push(ip.clone());
             }
         }
         for bundle in all.values_mut() {
@@ -223,13 +221,16 @@ impl Listed for Bundle {
         ips.flat_map(CloudIp::addresses).collect()
     }
 
-    /// Something of it is on its way out, or emptied so that it can go.
+    /// Something of it is on its way out, or emptied so that it can go; or a Cloud IP is still to be unmapped
+    /// from what is gone.
     fn is_changing(&self) -> bool {
         let is_leaving = |balancer: &Balancer| balancer.is("deleting");
+        let is_leading = |ip: &CloudIp| ip.is_moving && ip.target().is_some();
+        let is_in_the_way =
+            self.balancers.iter().any(is_leaving) || self.cloud_ips.iter().any(is_leading);
         let is_emptied =
             |group: &Group| self.emptied.contains(&group.id) && !group.servers.is_empty();
-        self.balancer().is_none() && self.balancers.iter().any(is_leaving)
-            || self.groups.iter().any(is_emptied)
+        self.balancer().is_none() && is_in_the_way || self.groups.iter().any(is_emptied)
     }
 
     fn is_made(&self) -> bool {
@@ -247,3 +248,6 @@ impl Listed for Bundle {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,8 @@ pub(super) struct Desired {
     /// The domains of its certificate: those that are asked for, and the names of the Cloud IP once that is
     /// looked up.
     pub(super) domains: BTreeSet<String>,
+    /// Why other domains cannot be had yet, if that is so: they lead elsewhere.
+    pub(super) astray: Option<String>,
     /// Which Cloud IP is to lead to it.
     pub(super) wish: CloudIpWish,
     /// That one as it is, once it is looked up. `None`: there is none yet.
@@ -116,6 +118,7 @@ pub(super) fn desired(
             None => check(request, options),
         },
         domains: options.domains.clone(),
+        astray: None,
         wish: options.cloud_ip.clone(),
         chosen: None,
         exclusives,

@@ -28,7 +28,7 @@ pub(super) struct AccountListings {
     moves: Arc<Moves>,
 }
 
-/// What Cloud IPs were asked to lead to, and groups to be empty.
+/// What Cloud IPs were asked to lead to, groups to be empty, and load balancers to go.
 struct Moves(Pending<Option<String>>);
 
 impl AccountListings {
@@ -56,26 +56,47 @@ impl AccountListings {
 
     /// The cloud has taken a step, and may do it later.
     pub(super) fn taken(&self, step: &Step, planned: &[String]) {
-        let (id, target) = match step {
-            Step::MapCloudIp { ip, balancer, .. } => (ip.id(planned), balancer.id(planned)),
-            Step::UnmapCloudIp { ip, .. } => (Some(ip.id.as_str()), None),
-            Step::EmptyGroup { group, .. } => (Some(group.as_str()), None),
-            _ => return,
-        };
-        if let Some(id) = id {
-            self.moves.0.takes(id, target.map(ToOwned::to_owned));
-        }
+        self.moves.taken(step, planned);
     }
 }
 
 impl Moves {
+    fn taken(&self, step: &Step, planned: &[String]) {
+        let (id, target) = match step {
+            Step::MapCloudIp { ip, balancer, .. } => (ip.id(planned), balancer.id(planned)),
+            Step::UnmapCloudIp { ip, .. } => (Some(ip.id.as_str()), None),
+            Step::EmptyGroup { group: id, .. } | Step::DeleteBalancer { id, .. } => {
+                (Some(id.as_str()), None)
+            }
+            _ => return,
+        };
+        if let Some(id) = id {
+            self.0.takes(id, target.map(ToOwned::to_owned));
+        }
+    }
+
+    /// Whether the cloud was asked to delete this load balancer.
+    fn is_leaving(&self, id: &str) -> bool {
+        self.0.is_open(id, |_| false)
+    }
+
     /// One that leads where it was asked to is at rest, wherever it leads later.
     fn seen(&self, ip: CloudIp) -> CloudIp {
         let leads_there = |target: &Option<String>| target.as_deref() == ip.target();
+        let is_asked = self.0.is_open(&ip.id, leads_there);
+        let balancer = ip.load_balancer.as_ref();
         CloudIp {
-            is_moving: self.0.is_open(&ip.id, leads_there),
+            is_moving: is_asked || balancer.is_some_and(|one| self.is_leaving(&one.id)),
             ..ip
         }
+    }
+
+    /// One that the cloud was asked to delete is on its way out, whatever else is still shown.
+    fn seen_balancer(&self, mut balancer: Balancer) -> Balancer {
+        if !balancer.is("deleted") && self.is_leaving(&balancer.id) {
+            balancer.status = Some("deleting".to_owned());
+        }
+        balancer
     }
 }
 
@@ -87,12 +108,13 @@ async fn list(
     let begun = Instant::now();
     // One after the other: a cloud that is too busy for one of them is not asked for the next.
     let balancers = all(cloud, &BALANCERS, |one: &Balancer| &one.id).await?;
+    let balancers = balancers.into_iter().map(|one| moves.seen_balancer(one));
     let groups = all(cloud, &GROUPS, |one: &Group| &one.id).await?;
     let policies = all(cloud, &POLICIES, |one: &Policy| &one.id).await?;
     let cloud_ips = cloud_ips.get(begun).await?;
     let cloud_ips = cloud_ips.all.iter().cloned().map(|ip| moves.seen(ip));
     let account = Account {
-        balancers,
+        balancers: balancers.collect(),
         groups,
         policies,
         cloud_ips: cloud_ips.collect(),
@@ -118,4 +140,39 @@ async fn all<T: DeserializeOwned>(
         return Err(malformed(problem));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::api::Reference;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_deleted_is_on_its_way_out_although_it_shows_late() {
+        let moves = Moves(Pending::new(TAKES));
+        let balancer = Balancer {
+            id: "lba-aaaaa".to_owned(),
+            status: Some("active".to_owned()),
+            ..Balancer::default()
+        };
+        let ip = CloudIp {
+            id: "cip-aaaaa".to_owned(),
+            load_balancer: Some(Reference::of(&balancer.id)),
+            ..CloudIp::default()
+        };
+        let seen = || {
+            let balancer = moves.seen_balancer(balancer.clone());
+            (balancer.is_alive(), moves.seen(ip.clone()).is_moving)
+        };
+        assert_eq!(seen(), (true, false));
+        let delete = Step::DeleteBalancer {
+            id: balancer.id.clone(),
+            name: String::new(),
+        };
+        moves.taken(&delete, &[]);
+        assert_eq!(seen(), (false, true));
+        // It is asked again if nothing comes of it.
+        tokio::time::advance(TAKES).await;
+        assert_eq!(seen(), (true, false));
+    }
 }

@@ -71,12 +71,15 @@ pub(super) fn plan(
     steps.extend(firewall.first);
     let ip = cloud_ips::own(desired, observed, &mut made)?;
     steps.extend(ip.first);
+    let mut emptied = Vec::new();
     if let Some(balancer) = balancer::steps(desired, observed, &mut made) {
         steps.extend(balancer.first);
         let mapped = cloud_ips::mapped(desired, ip.reference, balancer.reference, alive);
         steps.extend(mapped);
+        emptied = balancer.last;
     }
     steps.extend(cloud_ips::unneeded(desired, observed));
+    steps.extend(emptied);
     steps.extend(firewall.last);
     steps.extend(group.last);
     let surplus = observed.into_iter().flat_map(|bundle| &bundle.balancers);
@@ -114,6 +117,9 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
     if !desired.is_https() {
         return None;
     }
+    if let Some(why) = &desired.astray {
+        return Some(Unready::Failed(why.clone()));
+    }
     let mut domains = balancer.domains().filter(|domain| domain.status != "valid");
     let domain = domains.next()?;
     let name = &domain.identifier;
@@ -131,8 +137,9 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
 
 /// What it takes to be rid of all that a Service has, as far as that can be asked for now.
 ///
-/// The load balancer goes first, and all else once it is gone. What proves whose the rest is goes last: the
-/// server group if it bears a mark, else the Cloud IPs, whose names are in the Service's status.
+/// The load balancer goes first, and all else once it is gone and nothing leads there any more. What proves whose
+/// the rest is goes last: the server group if it bears a mark, else the Cloud IPs, whose names are in the Service's
+/// status.
 pub(super) fn removal(bundle: &Bundle) -> Vec<Step> {
     if !bundle.balancers.is_empty() {
         let balancers = bundle.balancers.iter();
@@ -141,6 +148,11 @@ pub(super) fn removal(bundle: &Bundle) -> Vec<Step> {
             name: bundle.name.clone(),
         });
         return delete.collect();
+    }
+    let mapped = bundle.cloud_ips.iter().filter(|ip| ip.target().is_some());
+    let mapped: Vec<Step> = mapped.map(given_back).collect();
+    if !mapped.is_empty() {
+        return mapped;
     }
     let ips = bundle.cloud_ips.iter().map(given_back);
     let policies = bundle.policies.iter().map(|policy| Step::DeletePolicy {

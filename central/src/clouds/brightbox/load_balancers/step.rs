@@ -13,7 +13,7 @@ use super::super::api::balancers::BALANCERS;
 use super::super::api::cloud_ips::{CLOUD_IPS, CloudIp};
 use super::super::api::firewall::{GROUPS, Group, POLICIES, RULES, RuleSpec, each};
 use super::model::{BalancerChange, NewBalancer};
-use crate::cloud_api::{Kind, Request, body};
+use crate::cloud_api::{ErrorKind, Kind, Request, body};
 use crate::engine::step::{self, Effect, PoolRef};
 
 /// One request that changes something. What a plan makes is referred to by its place among all that it makes.
@@ -156,6 +156,12 @@ impl Step {
                 (format!("delete server group {name} ({id})"), Effect::Delete)
             }
         }
+    }
+
+    /// Whether all is well if the cloud does not do it: it may insist on the last server of a load balancer.
+    pub(super) fn may_be_refused_as(&self, kind: ErrorKind) -> bool {
+        let is_refusal = matches!(kind, ErrorKind::Invalid | ErrorKind::Busy);
+        is_refusal && matches!(self, Self::RemoveNodes { .. })
     }
 
     /// The request. `planned`: what was made in this plan. None: it needs something that was not made.

@@ -27,10 +27,7 @@ pub(super) fn steps(
 ) -> Option<PartSteps> {
     let there = observed.and_then(|bundle| bundle.balancer().map(|there| (bundle, there)));
     if let Some((bundle, balancer)) = there {
-        return Some(PartSteps {
-            first: changes(desired, balancer, bundle.owner().is_some()),
-            ..PartSteps::of(PoolRef::Known(balancer.id.clone()))
-        });
+        return Some(changes(desired, balancer, bundle.owner().is_some()));
     }
     // The names of the Cloud IP belong to the certificate.
     if desired.is_https() && desired.chosen.is_none() {
@@ -55,7 +52,7 @@ pub(super) fn steps(
 
 /// `is_ours`: whether central has made it, so that what nobody asks for is as the cloud makes it. Of one that
 /// the Go controller has made, that stays as somebody may have set it.
-fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
+fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> PartSteps {
     let mut nodes = desired.servers.clone();
     if !desired.servers_are_complete {
         nodes.extend(balancer.nodes.iter().cloned());
@@ -69,10 +66,7 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
         true => desired.domains.clone(),
         false => BTreeSet::new(),
     };
-    let actual: BTreeSet<String> = balancer
-        .domains()
-        .map(|one| one.identifier.clone())
-        .collect();
+    let actual = balancer.names();
     let is_https = Some(desired.is_https());
     let empties = nodes.is_empty() && !balancer.nodes.is_empty();
     let change = BalancerChange {
@@ -90,12 +84,16 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Step> {
         change: Box::new(change),
         impact,
     });
-    // A change cannot say that there are none.
+    // A change cannot say that there are none. It waits until all else is done: the cloud may keep the last one.
     let emptied = empties.then(|| Step::RemoveNodes {
-        id,
+        id: id.clone(),
         nodes: balancer.nodes.clone(),
     });
-    changed.into_iter().chain(emptied).collect()
+    PartSteps {
+        reference: PoolRef::Known(id),
+        first: changed.into_iter().collect(),
+        last: emptied.into_iter().collect(),
+    }
 }
 
 /// Whether both say something, and not the same.

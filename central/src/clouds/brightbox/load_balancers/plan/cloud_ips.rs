@@ -53,8 +53,14 @@ pub(super) fn mapped(
     if chosen.is_some_and(|ip| ip.is_moving) {
         return None;
     }
+    let leads_here = |ip: &CloudIp, alive: &Balancer| match ip.known_target() {
+        Some(target) => target == alive.id,
+        None => alive.is_at(ip),
+    };
+    let at_alive = chosen.zip(alive);
+    let is_here = at_alive.is_some_and(|(ip, alive)| leads_here(ip, alive));
     match chosen.and_then(CloudIp::target) {
-        Some(target) if alive.is_some_and(|alive| alive.id == target) => None,
+        Some(_) if is_here => None,
         Some(_) => chosen.map(|ip| Step::UnmapCloudIp {
             ip: ip.clone(),
             asked,
