@@ -40,6 +40,8 @@ pub struct Pool<'a> {
     pub shares: bool,
     /// The block that has an address in the cloud, by id, although it is none of the cluster's.
     pub elsewhere: &'a dyn Fn(Ipv4Addr) -> Option<&'a str>,
+    /// Whether a machine has an address. No Service gets it; one whose status shows it keeps it.
+    pub reserved: &'a dyn Fn(Ipv4Addr) -> bool,
 }
 
 /// A block of addresses, as far as they are given out.

@@ -25,6 +25,7 @@ mod allocate;
 mod apply;
 mod bgp;
 mod buy;
+mod elsewhere;
 mod ensure;
 mod garbage_collector;
 mod l2_network;
@@ -38,11 +39,14 @@ mod removal;
 mod state;
 mod step;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
+mod transitions;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use mooring_common::work_queue::Backoff;
 use tokio::sync::Notify;
 
 use super::NAME;
@@ -54,6 +58,13 @@ use step::Step;
 
 /// What Events call the cloud.
 const CLOUD: &str = "PhoenixNAP";
+/// How often the cloud is asked whether what it was told to do is done.
+const POLL: Duration = Duration::from_secs(2);
+/// Between two attempts at what the cloud has failed at.
+const FAILED: Backoff = Backoff {
+    first: Duration::from_secs(4),
+    most: Duration::from_secs(60),
+};
 /// What its credentials open.
 const ACCOUNT: AccountWords = AccountWords {
     resource: "an IP block",

@@ -10,7 +10,7 @@ use mooring_common::names::annotations::IP_BLOCK_CLAIM;
 
 use super::ip_blocks::Blocks;
 use super::setting::Setting;
-use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
+use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations, unserved};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::ForeignPool;
 use crate::cloud_provider::registration::{
@@ -60,6 +60,9 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     let inventory = Arc::new(Inventory::new(phoenixnap.clone()));
     let machines = inventory.clone();
     let settings = phoenixnap.services.clone();
+    if settings.is_none() {
+        tokio::spawn(unserved::tell(phoenixnap.api.clone()));
+    }
     let is_announced = settings
         .as_ref()
         .is_some_and(|settings| matches!(settings.setting, Setting::L2(_)));

@@ -124,7 +124,9 @@ impl<'a> Work<'a> {
         if !self.result.shares.contains_key(&ip_request.key)
             && let Some(block) = self.own.get(&ip_request.key).copied()
         {
-            let share = of_own(ip_request, block);
+            let share = of_own(ip_request, block, |address| {
+                self.is_reserved(address, ip_request)
+            });
             self.set(ip_request, share);
         }
     }
@@ -133,9 +135,15 @@ impl<'a> Work<'a> {
     fn keep_shared(&mut self, ip_request: &'a IpRequest, address: Ipv4Addr) {
         if let Some(block) = self.shared_with(address)
             && !self.is_anothers(address, ip_request)
+            && !self.is_reserved(address, ip_request)
         {
             self.take(ip_request, block, address);
         }
+    }
+
+    /// Whether a machine has an address that a Service does not show.
+    fn is_reserved(&self, address: Ipv4Addr, ip_request: &IpRequest) -> bool {
+        ip_request.published != Some(address) && (self.pool.reserved)(address)
     }
 
     /// What is in use is nobody else's, even if its Service is to have another.
@@ -166,6 +174,9 @@ impl<'a> Work<'a> {
                          address, or for none"
                     );
                     self.set(ip_request, Assignment::Refused(refusal));
+                }
+                _ if self.is_reserved(wish, ip_request) => {
+                    self.set(ip_request, Assignment::Refused(a_machines(wish)));
                 }
                 _ => self.take(ip_request, block, wish),
             }
@@ -244,7 +255,9 @@ impl<'a> Work<'a> {
     fn free(&self) -> Option<(&'a AddressBlock<'a>, Ipv4Addr)> {
         let fit = self.shared().filter(|block| block.is_fit);
         let with_room = fit.filter_map(|block| {
-            let is_free = |address: &Ipv4Addr| !self.taken.contains_key(address);
+            let is_free = |address: &Ipv4Addr| {
+                !self.taken.contains_key(address) && !(self.pool.reserved)(*address)
+            };
             let mut free = usable(block.cidr).filter(is_free);
             let address = free.next()?;
             let left = free.count();
@@ -315,6 +328,13 @@ fn not_to_be_had(wish: Ipv4Addr, block: &AddressBlock<'_>) -> String {
     }
 }
 
+/// Why an address that a machine has is not given to a Service that asks for it.
+fn a_machines(wish: Ipv4Addr) -> String {
+    format!(
+        "spec.loadBalancerIP: {wish} is an address of a server; ask for another address, or for none"
+    )
+}
+
 /// Why an address is not a Service's that nothing but an annotation says it has.
 fn unproven(key: &ObjectKey, address: Ipv4Addr, block: &str) -> String {
     format!(
@@ -326,9 +346,15 @@ fn unproven(key: &ObjectKey, address: Ipv4Addr, block: &str) -> String {
     )
 }
 
-/// What a Service has of a block that is its own: what it has or asks for, else the third.
-fn of_own(ip_request: &IpRequest, block: &AddressBlock<'_>) -> Assignment {
+/// What a Service has of a block that is its own: what it has or asks for, else the third, else the first
+/// that no machine has.
+fn of_own(
+    ip_request: &IpRequest,
+    block: &AddressBlock<'_>,
+    is_reserved: impl Fn(Ipv4Addr) -> bool,
+) -> Assignment {
     let is_usable = |address: &Ipv4Addr| is_usable(block.cidr, *address);
+    let is_free = |address: &Ipv4Addr| is_usable(address) && !is_reserved(*address);
     let AddressBlock { id, cidr, .. } = block;
     if let Some(wish) = ip_request.wish().filter(|wish| !is_usable(wish)) {
         let why = if cidr.contains(&wish) {
@@ -341,14 +367,18 @@ fn of_own(ip_request: &IpRequest, block: &AddressBlock<'_>) -> Assignment {
              for an address of it, or for none"
         ));
     }
+    if let Some(wish) = ip_request.wish().filter(|wish| is_reserved(*wish)) {
+        return Assignment::Refused(a_machines(wish));
+    }
     let known = [
         ip_request.asked,
         ip_request.given,
         ip_request.recorded,
         ip_request.published,
     ];
-    let known = known.into_iter().flatten().find(is_usable);
-    match known.or_else(|| third(*cidr)) {
+    let known = known.into_iter().flatten().find(is_free);
+    let third = third(*cidr).filter(is_free);
+    match known.or(third).or_else(|| usable(*cidr).find(is_free)) {
         Some(address) => Assignment::Address {
             block: (*id).to_owned(),
             address,

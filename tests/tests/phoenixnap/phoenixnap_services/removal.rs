@@ -6,9 +6,9 @@ use http::{Method, StatusCode};
 use mooring_cloud_sim::phoenixnap::{Behaviour, Kind, Pace};
 use mooring_common::names::reasons;
 use mooring_test_support::wait::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::phoenixnap_services::blocks::address;
+use crate::phoenixnap_services::blocks::{AFTER_A_WHILE, address};
 use crate::phoenixnap_services::cluster::{
     AFTER_RETRIES, CloudCluster, SOON, assert_none, has_finalizer,
 };
@@ -90,6 +90,36 @@ async fn lb_11_all_marked_blocks_are_taken_off_and_given_back_in_one_pass() {
         assert_eq!(detached.to(&path).len(), 1, "{}", detached.summary());
     }
     assert_none(&cluster.purchases());
+    cluster.finish().await;
+}
+
+/// Somebody has given a server an address of it, and the cloud refuses to take it off the network.
+#[tokio::test]
+async fn a_block_with_an_address_of_a_server_holds_up_no_other() {
+    let cluster = CloudCluster::start().await;
+    let marked = |cidr: &str| {
+        let block = json!({
+            "cidr": cidr, "tags": cluster.dying_tags(), "assignedResourceId": cluster.cloud.network,
+        });
+        cluster.sim().put(Kind::Block, block)
+    };
+    let (used, free) = (marked("203.0.113.64/29"), marked("203.0.113.72/29"));
+    let joins = |members: Value| {
+        let network = &cluster.cloud.network;
+        cluster
+            .sim()
+            .set_in(Kind::Network, network, "memberships", members);
+    };
+    joins(json!([{ "resourceId": "s", "resourceType": "server", "ips": ["203.0.113.66"] }]));
+    let _central = cluster.central().await;
+    cluster.released(&free).await;
+    cluster
+        .told_of_the_cluster(reasons::IP_BLOCK_STUCK, "in use by a member")
+        .await;
+    cluster.provide("web").await;
+    assert!(cluster.sim().get(Kind::Block, &used).is_some());
+    joins(json!([]));
+    cluster.released_within(&used, AFTER_A_WHILE).await;
     cluster.finish().await;
 }
 

@@ -52,6 +52,25 @@ async fn an_address_of_a_block_that_we_hold_is_given_to_whoever_asks_for_it() {
     cluster.finish().await;
 }
 
+#[tokio::test]
+async fn an_address_of_a_server_in_the_network_is_given_to_nobody() {
+    let cluster = CloudCluster::start().await;
+    let ips = ["203.0.113.18", "203.0.113.19 - 203.0.113.20"];
+    let members = json!([{ "resourceId": "s", "resourceType": "server", "ips": ips }]);
+    let network = &cluster.cloud.network;
+    cluster
+        .sim()
+        .set_in(Kind::Network, network, "memberships", members);
+    let _central = cluster.central_with(cluster.sharing()).await;
+    assert_eq!(cluster.provide_address("web").await, "203.0.113.21");
+    let service = cluster.service("asks").requested_address("203.0.113.20");
+    service.create(&cluster.admin).await.unwrap();
+    cluster
+        .told("asks", reasons::SYNC_LOAD_BALANCER_FAILED, "of a server")
+        .await;
+    cluster.finish().await;
+}
+
 /// Its status goes on showing it: traffic comes there.
 #[tokio::test]
 async fn the_address_of_a_service_that_asks_for_another_is_nobody_elses() {

@@ -33,7 +33,7 @@ pub struct Order {
 /// is of the kind `Forbidden` or `NotFound`.
 #[async_trait]
 pub trait BlockCloud: Send + Sync {
-    /// All IPv4 blocks that bear these tags.
+    /// All IPv4 blocks that bear these tags; with none, all of the account.
     async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError>;
 
     /// One block.

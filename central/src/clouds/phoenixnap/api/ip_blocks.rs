@@ -151,9 +151,11 @@ api_objects! {
 impl IpBlock {
     /// Whether it is of IPv4 and bears all of these tags, each by name and value.
     pub(super) fn is_one_of(&self, tags: &[Tag]) -> bool {
-        let is_v6 = |version: &str| version.eq_ignore_ascii_case("V6");
+        let version = self.ip_version.as_deref();
+        let is_v6 = version.is_some_and(|version| version.eq_ignore_ascii_case("V6"))
+            || self.cidr.as_deref().is_some_and(|cidr| cidr.contains(':'));
         let bears = |tag: &Tag| self.tags.iter().flatten().any(|own| own == tag);
-        !self.ip_version.as_deref().is_some_and(is_v6) && tags.iter().all(bears)
+        !is_v6 && tags.iter().all(bears)
     }
 
     /// One whose addresses cannot be read is an error, and not left out: it would be bought again.

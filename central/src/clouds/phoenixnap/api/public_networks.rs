@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::ip_blocks::NO_ADDRESSES;
 use super::malformed;
 use crate::api_objects;
-use crate::cloud_api::CloudError;
+use crate::cloud_api::{CloudError, plain};
 
 /// A public network, as far as decisions are made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub struct Network {
     pub blocks: Vec<(String, Ipv4Net)>,
     /// The servers that its VLAN is led to, by their ids. `None`: the cloud does not say.
     pub servers: Option<Vec<String>>,
+    /// Whether the cloud says that it takes changes now.
+    pub is_ready: bool,
+    /// The addresses that its members have there, each as the first and the last of a range.
+    pub used: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
 impl Network {
@@ -38,6 +42,13 @@ impl Network {
     pub fn has(&self, block: &str) -> bool {
         self.blocks.iter().any(|(id, _)| id == block)
     }
+
+    /// Whether a member has this address.
+    #[must_use]
+    pub fn uses(&self, address: Ipv4Addr) -> bool {
+        let mut used = self.used.iter();
+        used.any(|(first, last)| (*first..=*last).contains(&address))
+    }
 }
 
 api_objects! {
@@ -48,6 +59,8 @@ api_objects! {
         pub(super) id: String,
         location?: Option<String>,
         vlan_id?: Option<u16>,
+        /// `BUSY`, `READY`, `DELETING`, `ERROR`.
+        status?: Option<String>,
         ip_blocks?: Option<Vec<OnNetwork>>,
         memberships?: Option<Vec<Membership>>,
     }
@@ -64,7 +77,16 @@ api_objects! {
         resource_id: String,
         /// `server`, `storage`, `virtual`.
         resource_type?: Option<String>,
+        /// Addresses, and ranges of them: `10.0.0.11 - 10.0.0.15`.
+        ips?: Option<Vec<String>>,
     }
+}
+
+/// An address or a range of them, as the first and the last. `None`: of another family, or unreadable.
+fn range(text: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let read = |text: &str| text.trim().parse().ok();
+    Some((read(first)?, read(last)?))
 }
 
 impl PublicNetwork {
@@ -80,6 +102,13 @@ impl PublicNetwork {
             let cidr = text.parse().unwrap_or(NO_ADDRESSES);
             (!text.contains(':')).then_some((block.id, cidr))
         });
+        let members = self.memberships.iter().flatten();
+        let used = members.flat_map(|member| member.ips.iter().flatten());
+        let used = used.filter_map(|text| range(text)).collect();
+        let is_ready = self
+            .status
+            .as_deref()
+            .is_some_and(|status| plain(status) == "ready");
         let is_server = |member: &Membership| {
             let kind = member.resource_type.as_deref().unwrap_or("server");
             kind.eq_ignore_ascii_case("server")
@@ -93,6 +122,8 @@ impl PublicNetwork {
             location,
             vlan: self.vlan_id,
             servers,
+            is_ready,
+            used,
             id,
         })
     }

@@ -108,6 +108,8 @@ async fn checks_tags_of_filtered_listing() {
                                      {"name": "usage", "value": "u"}]},
             {"id": "torn", "tags": [{"value": "c"}, {"name": "usage", "value": "u"}]},
             {"id": "bare"},
+            {"id": "six", "cidr": "2001:db8::/64", "tags": [{"name": "cluster", "value": "c"},
+                                                            {"name": "usage", "value": "u"}]},
         ]))
     })
     .await;
@@ -210,10 +212,16 @@ fn reads_network_and_members() {
     let network: PublicNetwork = serde_json::from_value(json!({
         "id": "n", "location": "PHX", "vlanId": 2051, "status": "BUSY",
         "ipBlocks": [{"id": "b", "cidr": "203.0.113.8/29", "usedIpsCount": "1"}],
-        "memberships": [{"resourceId": "s", "resourceType": "server", "ips": ["203.0.113.10"]}],
+        "memberships": [{"resourceId": "s", "resourceType": "server", "ips": ["203.0.113.10"]},
+                        {"resourceId": "t", "resourceType": "storage",
+                         "ips": ["203.0.113.12 - 203.0.113.13", "2001:db8::1", "?"]},
+                        {"resourceId": "v", "resourceType": "virtual"}],
     }))
     .unwrap();
     let network = network.read().unwrap();
+    let used = (8_u8..16).filter(|last| network.uses([203, 0, 113, *last].into()));
+    assert_eq!(used.collect::<Vec<_>>(), [10, 12, 13]);
+    assert!(!network.is_ready);
     assert_eq!((network.vlan, &*network.location), (Some(2051), "PHX"));
     assert!(network.has("b"));
     assert_eq!(network.servers, Some(vec!["s".to_owned()]));

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Settings;
+use super::elsewhere::Elsewhere;
 use super::ownership::{Owned, Owner};
 use crate::engine::ip_allocation::{self, AddressBlock, Allocation, BlockHolder, IpRequest, Pool};
 
@@ -18,6 +19,8 @@ pub(super) struct Observed<'a> {
     pub(super) network: Option<&'a Network>,
     /// The blocks of this cluster.
     pub(super) blocks: &'a [Owned],
+    /// What else there is in the account.
+    pub(super) elsewhere: &'a Elsewhere,
     pub(super) ip_requests: &'a [IpRequest],
 }
 
@@ -27,7 +30,16 @@ pub(super) fn allocate(observed: &Observed<'_>) -> Allocation {
         blocks: &observed.addresses(),
         requests: observed.ip_requests,
         shares: observed.settings.flags.shares_blocks,
-        elsewhere: &|address: Ipv4Addr| observed.network?.block_of(address),
+        elsewhere: &|address: Ipv4Addr| match observed.network {
+            Some(network) => network.block_of(address),
+            None => observed.elsewhere.block_of(address),
+        },
+        reserved: &|address: Ipv4Addr| {
+            let is_used = observed
+                .network
+                .is_some_and(|network| network.uses(address));
+            is_used || observed.elsewhere.is_a_nodes(address)
+        },
     })
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use mooring_common::names::phoenixnap_tags as names;
 
 use super::super::api::ip_blocks::{Block, BlockStatus};
+use super::POLL;
 use super::ownership::{self, Owned};
-use super::state::{Blocks, POLL};
+use super::state::Blocks;
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
@@ -18,6 +19,15 @@ pub(super) enum Taken {
     Done,
     /// Not now; nothing was changed.
     Later(Duration, String),
+    /// The cloud refuses this of the block, and may take other changes.
+    Refused {
+        /// When to ask again.
+        after: Duration,
+        /// Whether a person is to be told.
+        is_lasting: bool,
+        /// What was refused, and the cloud's words.
+        why: String,
+    },
     /// Something else is to be looked at before.
     LookAgain,
 }
@@ -47,10 +57,11 @@ impl Blocks {
             }
             Step::Mark { block, .. } | Step::Release { block, .. } => (block, None),
         };
-        if let Some(later) = network.and_then(|network| self.not_yet(block, network)) {
+        let is_mark = matches!(step, Step::Mark { .. });
+        if !is_mark && let Some(later) = self.not_yet(block, network) {
             return Ok(later);
         }
-        if matches!(step, Step::Mark { .. }) {
+        if is_mark {
             // Another controller may have bought it, and never marked one.
             self.ensure_tags(&[names::DELETE], guard).await?;
         }
@@ -76,9 +87,11 @@ impl Blocks {
         if let (Step::Mark { .. }, Err(error)) = (step, &answer) {
             self.doubts_tags(error);
         }
-        if let Some(later) = self.answered(answer, network, block, guard)? {
-            return Ok(later);
+        if let Err(error) = answer {
+            return self.failed(error, step, network, block).await;
         }
+        guard.written();
+        self.refused_blocks.forget(block);
         match step {
             Step::Attach { network, .. } => {
                 self.attached(block, network);
@@ -94,38 +107,49 @@ impl Blocks {
         Ok(Taken::Done)
     }
 
-    /// What an answer means for a change of a block, or of the network that it is in or to be in. `None`: it
-    /// is done.
-    fn answered(
+    /// What follows when a step was not taken, for its block or for the network that it is in or to be in.
+    async fn failed(
         &mut self,
-        answer: Result<(), CloudError>,
+        error: CloudError,
+        step: &Step,
         network: Option<&str>,
         block: &str,
-        guard: &dyn WriteGuard,
-    ) -> Result<Option<Taken>, ReconcileError> {
-        match (answer, network) {
-            (Ok(()), _) => {
-                guard.written();
-                Ok(None)
+    ) -> Result<Taken, ReconcileError> {
+        if error.kind != ErrorKind::Busy {
+            if error.may_have_been_done() {
+                // The next listing tells.
+                self.expires();
             }
-            (Err(error), Some(network)) if error.kind == ErrorKind::Busy => {
-                self.takes_one_change_at_a_time(network);
-                let pause = self.set_busy(network, &error);
-                let what = format!("the public network {network} is busy");
-                Ok(Some(Taken::Later(pause, what)))
-            }
-            (Err(error), None) if error.kind == ErrorKind::Busy => {
-                let what = format!("the cloud is at work on the IP block {block}");
-                Ok(Some(Taken::Later(POLL, what)))
-            }
-            (Err(error), _) => {
-                if error.may_have_been_done() {
-                    // The next listing tells.
-                    self.expires();
-                }
-                Err(error.into())
-            }
+            return Err(error.into());
         }
+        if matches!(step, Step::Mark { .. }) {
+            let what = format!("the cloud is at work on the IP block {block}");
+            return Ok(Taken::Later(POLL, what));
+        }
+        if let Some(network) = network
+            && self.is_busy(network).await
+        {
+            self.takes_one_change_at_a_time(network);
+            let pause = self.set_busy(network, &error);
+            let what = format!("the public network {network} is busy");
+            return Ok(Taken::Later(pause, what));
+        }
+        let is_lasting = self.refused_blocks.add(block);
+        Ok(Taken::Refused {
+            after: self.refused_blocks.left(block).unwrap_or(POLL),
+            is_lasting,
+            why: format!("{step}: {error}"),
+        })
+    }
+
+    /// Whether a network has just refused a change because it is at work on another. The same answer (409)
+    /// is given for the sake of the block or the server alone: one of its addresses is in use, for example.
+    pub(super) async fn is_busy(&self, network: &str) -> bool {
+        if self.has_moving(network) {
+            return true;
+        }
+        let shown = self.cloud.network(network).await;
+        !shown.is_ok_and(|network| network.is_ready)
     }
 
     /// A block that is about to be taken from somebody, read now. `None`: it is not whose it was any more
@@ -144,15 +168,19 @@ impl Blocks {
         Ok(same.map(|now| now.block))
     }
 
-    /// A network takes one change after the other, and what has failed is not tried at once.
-    fn not_yet(&mut self, block: &str, network: &str) -> Option<Taken> {
-        if let Some(left) = self.busy.left(network) {
+    /// A network takes one change after the other, and what has failed or was refused is not tried at once.
+    fn not_yet(&mut self, block: &str, network: Option<&str>) -> Option<Taken> {
+        if let Some((network, left)) = network.and_then(|it| Some((it, self.busy.left(it)?))) {
             let what = format!("the public network {network} is at work on something else");
             return Some(Taken::Later(left, what));
         }
-        if self.is_at_work(network) {
+        if let Some(network) = network.filter(|network| self.is_at_work(network)) {
             let what = format!("the public network {network} is at work on another IP block");
             return Some(Taken::Later(POLL, what));
+        }
+        if let Some(left) = self.refused_blocks.left(block) {
+            let what = format!("the cloud has refused a change of the IP block {block}");
+            return Some(Taken::Later(left, what));
         }
         let status = self.block(block).map(|owned| owned.block.status);
         if !status.is_some_and(BlockStatus::is_error) {

@@ -1,9 +1,10 @@
 //! A block is bought.
 
 use super::super::api::blocks::Order;
+use super::POLL;
 use super::apply::Taken;
 use super::ownership::{self, Owned, Owner};
-use super::state::{Blocks, POLL, since};
+use super::state::{Blocks, since};
 use crate::cloud_api::ErrorKind;
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
 use crate::engine::purchases::Permission;

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use mooring_common::names::annotations;
 
 use super::super::setting::Setting;
+use super::POLL;
 use super::allocate::allocate;
 use super::apply::Taken;
 use super::plan::{Next, next};
-use super::state::{Blocks, FRESH, POLL, since};
+use super::state::{Blocks, FRESH, since};
 use super::step::Step;
 use super::{l2_network, notices, ownership};
 use crate::cloud_provider::load_balancers::{
@@ -22,6 +23,9 @@ use crate::views::service_view::{Ingress, ServiceView};
 
 /// More steps than a Service can need in one pass.
 const MOST_STEPS: usize = 12;
+/// How old the knowledge of a network is at most by which an address of it is given to a Service: a server
+/// may have got the address.
+const MEMBERS: Duration = Duration::from_secs(30);
 
 #[async_trait]
 impl Ensure for Blocks {
@@ -83,7 +87,15 @@ impl Ensure for Blocks {
                 match self.take(&step, guard).await? {
                     Taken::Done => tracing::info!("{step}"),
                     Taken::LookAgain => break,
-                    Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
+                    Taken::Refused {
+                        is_lasting: true,
+                        why,
+                        ..
+                    } => return Err(ReconcileError::Refused(why)),
+                    Taken::Later(after, what)
+                    | Taken::Refused {
+                        after, why: what, ..
+                    } => return Ok(Progress::wait(after, what)),
                 }
             }
         }
@@ -104,11 +116,13 @@ impl Blocks {
             self.given.reads_record(service);
         }
         let steady = self.fresh_since;
+        self.elsewhere.expires(steady);
+        self.elsewhere.sees_nodes(&request.nodes);
         self.list(steady).await?;
         self.look_at_network(steady).await?;
         self.check_credentials(request, self.network.is_some())
             .await?;
-        let mut found = self.next(request);
+        let mut found = self.next(request).await?;
         let says_all = says_all(&request.service, &found);
         self.touched.looks_at(&request.service, says_all);
         if is_steady(&request.service, &found) && self.touched.is_touched(&request.service.uid) {
@@ -125,17 +139,18 @@ impl Blocks {
         self.list(since(self.oldest(&found), steady)).await?;
         // A network that was at work may be so no more.
         self.list(since(self.oldest(&found), steady)).await?;
-        let needs_room = match &found {
-            Next::Take(Step::Attach { network, .. }) => !self.is_at_work(network),
-            Next::Take(Step::Buy { .. }) => true,
-            _ => false,
+        let age = match &found {
+            Next::Take(Step::Attach { network, .. }) => (!self.is_at_work(network)).then_some(POLL),
+            Next::Take(Step::Buy { .. }) => Some(POLL),
+            Next::Provide { .. } => Some(MEMBERS),
+            _ => None,
         };
-        if needs_room {
-            self.look_at_network(since(POLL, steady)).await?;
+        if let Some(age) = age {
+            self.look_at_network(since(age, steady)).await?;
         } else if self.as_of == before {
             return Ok(found);
         }
-        Ok(self.next(request))
+        self.next(request).await
     }
 
     /// All seems as wanted, and somebody has touched the Service: the cloud is asked whether it is so. If
@@ -146,12 +161,12 @@ impl Blocks {
     ) -> Result<Next, ReconcileError> {
         let recent = self.recent();
         self.list(recent).await?;
-        let found = self.next(request);
+        let found = self.next(request).await?;
         if matches!(found, Next::Provide { .. } | Next::LeaveAlone(_)) {
             return Ok(found);
         }
         self.look_at_network(recent).await?;
-        Ok(self.next(request))
+        self.next(request).await
     }
 
     /// How old the listing may be at most by which this is done.
@@ -177,18 +192,23 @@ impl Blocks {
         others.chain([own]).collect()
     }
 
-    fn next(&mut self, request: &LoadBalancerRequest) -> Next {
+    async fn next(&mut self, request: &LoadBalancerRequest) -> Result<Next, ReconcileError> {
         let found = self.planned(request);
         let uid = &request.service.uid;
         match (&found, self.as_of) {
             (Next::LookAgain(address), Some(begun)) if self.given.is_gone(*address, begun) => {
-                self.given.loses(uid);
-                return self.planned(request);
+                if self.network.is_none() {
+                    self.look_elsewhere(begun).await?;
+                }
+                if self.elsewhere.block_of(*address).is_none() {
+                    self.given.loses(uid);
+                }
+                return Ok(self.planned(request));
             }
             (Next::LeaveAlone(_), _) => self.given.takes_back(uid),
             _ => {}
         }
-        found
+        Ok(found)
     }
 
     fn planned(&self, request: &LoadBalancerRequest) -> Next {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mooring_common::names::reasons;
+use tokio::time::Instant;
 
-use super::super::api::ip_blocks::{Block, BlockStatus};
+use super::super::api::ip_blocks::Block;
+use super::super::api::may_not_exist;
+use super::POLL;
 use super::apply::Taken;
 use super::ownership::{Owned, Owner};
-use super::plan::{ReleaseStep, dispose};
-use super::state::{Blocks, POLL};
+use super::plan::{ReleaseStep, dispose, is_lost};
+use super::state::Blocks;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
 use crate::engine::pooled::Upkeep;
@@ -49,14 +52,19 @@ impl Upkeep for Blocks {
         let since = if is_echo { self.fresh_since } else { recent };
         self.list(since).await?;
         let there = self.blocks.clone();
-        let did_not_arrive =
-            |owned: &Owned| is_marked(owned) && owned.block.status == BlockStatus::ErrorAssigning;
-        if there.iter().any(did_not_arrive) {
-            self.look_at_network(recent).await?;
-        }
+        self.report_stuck(&there, context).await;
+        let has_network = match there.iter().any(is_lost) {
+            true => self.has_network(recent).await,
+            false => Some(true),
+        };
         let mut pause = REGULARLY;
         for owned in &there {
-            let network = self.network.as_ref().map(|(network, _)| network);
+            if has_network.is_none() && is_lost(owned) {
+                pause = pause.min(AFTER_FAILURE);
+                continue;
+            }
+            let known = self.network.as_ref().filter(|_| has_network == Some(true));
+            let network = known.map(|(network, _)| network);
             if let Some(step) = dispose(owned, network) {
                 pause = pause.min(self.release(&owned.block, step, context).await?);
             }
@@ -72,6 +80,28 @@ impl Upkeep for Blocks {
 }
 
 impl Blocks {
+    /// Whether the public network is there, as it is known then or later. `None`: the cloud does not say.
+    async fn has_network(&mut self, since: Instant) -> Option<bool> {
+        match self.look_at_network(since).await {
+            Ok(()) => Some(true),
+            Err(ReconcileError::Cloud(error)) if may_not_exist(&error) => Some(false),
+            Err(error) => {
+                tracing::warn!(%error, "marked IP blocks wait until the public network can be looked at");
+                None
+            }
+        }
+    }
+
+    /// Tells of blocks that the cloud does not come to an end with.
+    async fn report_stuck(&mut self, all: &[Owned], context: &dyn CollectorContext) {
+        for owned in all {
+            if let Some(note) = self.transitions.stuck(&owned.block) {
+                let reports = &mut self.reports;
+                reports.warn(context, reasons::IP_BLOCK_STUCK, note).await;
+            }
+        }
+    }
+
     /// Takes a marked block one step further; when to look again.
     async fn release(
         &mut self,
@@ -88,7 +118,19 @@ impl Blocks {
                     self.is_freed |= matches!(step, Step::Release { .. });
                     return Ok(POLL);
                 }
-                Ok(Taken::Later(after, _)) => return Ok(after),
+                Ok(Taken::Refused {
+                    after,
+                    is_lasting: true,
+                    why,
+                }) => {
+                    let why = format!(
+                        "The {block} cannot be given back, and is paid for until it is: {why}"
+                    );
+                    (why, after)
+                }
+                Ok(Taken::Later(after, _) | Taken::Refused { after, .. }) => {
+                    return Ok(after);
+                }
                 Ok(Taken::LookAgain) => return Ok(POLL),
                 Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
                 Err(error) => {

@@ -48,8 +48,9 @@ impl Blocks {
     /// These servers are not in the network. When the last of them was seen first: only what is younger
     /// proves it. `None`: there are none.
     fn sees_non_members(&mut self, all: &[(String, String)]) -> Option<Instant> {
-        let is_one = |server: &String| all.iter().any(|(_, one)| one == server);
+        let is_one = |server: &str| all.iter().any(|(_, one)| one == server);
         self.non_members.retain(|server, _| is_one(server));
+        self.refused_servers.retain(|server| is_one(server));
         for (_, server) in all {
             let seen = self.non_members.entry(server.clone());
             seen.or_insert_with(Instant::now);
@@ -96,11 +97,19 @@ impl Blocks {
             if let Some(left) = self.busy.left(&network) {
                 return Ok(Some(left));
             }
+            if self.refused_servers.left(&server).is_some() {
+                continue;
+            }
             context.before_write()?;
             match self.cloud.add_server(&network, &server).await {
                 Err(error) if !is_already_member(&error) => {
                     if error.kind == ErrorKind::Busy {
-                        return Ok(Some(self.set_busy(&network, &error)));
+                        if self.is_busy(&network).await {
+                            return Ok(Some(self.set_busy(&network, &error)));
+                        }
+                        if !self.refused_servers.add(&server) {
+                            continue;
+                        }
                     }
                     let note = format!(
                         "The server {server} of the Node {node} cannot be made a member of the public \

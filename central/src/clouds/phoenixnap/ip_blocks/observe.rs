@@ -9,12 +9,29 @@ use super::ACCOUNT;
 use super::allocate::Observed;
 use super::ownership::{Owned, Owner};
 use super::state::Blocks;
+use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, ReconcileError};
 use crate::engine::ip_allocation::{IpRequest, may_have};
 use crate::engine::purchases::Sent;
 use crate::views::service_view::ServiceView;
 
 impl Blocks {
+    /// Lists all blocks of the account, unless that was done then or later: one that is missing may only
+    /// have lost its tags, and without a public network nothing else shows it.
+    ///
+    /// # Errors
+    /// [`CloudError`] if they cannot be listed.
+    pub(super) async fn look_elsewhere(&mut self, since: Instant) -> Result<(), CloudError> {
+        if self.elsewhere.is_listed(since) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let listed = self.cloud.blocks(&[]).await?.into_iter();
+        let blocks = listed.map(|block| (block.id, block.cidr)).collect();
+        self.elsewhere.lists(blocks, begun);
+        Ok(())
+    }
+
     /// What the controller before us has given out is known from the API server itself: a cache may
     /// lag.
     pub(super) async fn seed(&mut self) -> Result<(), ReconcileError> {
@@ -182,6 +199,7 @@ impl Blocks {
             location: location.map_or("", String::as_str),
             network,
             blocks: &self.blocks,
+            elsewhere: &self.elsewhere,
             ip_requests,
         }
     }

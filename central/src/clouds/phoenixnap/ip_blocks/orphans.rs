@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use mooring_common::names::reasons;
 use tokio::time::Instant;
 
+use super::POLL;
 use super::allocate::allocate;
 use super::apply::Taken;
 use super::ownership::{Owned, Owner};
 use super::plan::mark;
-use super::state::{Blocks, POLL};
+use super::state::Blocks;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     CollectorContext, MadeFor, Orphan, ReconcileError, WriteGuard,

@@ -264,9 +264,15 @@ pub(super) enum ReleaseStep {
     Stuck(String),
 }
 
+/// Whether the cloud has failed at a block that is marked and does not say where it is now: its network
+/// may list it nevertheless.
+pub(super) fn is_lost(owned: &Owned) -> bool {
+    let block = &owned.block;
+    owned.owner == Owner::Marked && block.status.is_error() && block.holder.is_none()
+}
+
 /// Leads a block that is nobody's any more out of the network that it is really in, and gives it back.
-/// `None`: it is somebody's. One that did not arrive at its network may be listed there and say of
-/// itself that it is nowhere: `network` is the one to look at then.
+/// `None`: it is somebody's. `network` is the one to look at for what is [lost](is_lost).
 pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<ReleaseStep> {
     if owned.owner != Owner::Marked {
         return None;
@@ -274,14 +280,13 @@ pub(super) fn dispose(owned: &Owned, network: Option<&Network>) -> Option<Releas
     let block = &owned.block;
     let listed = network.filter(|network| network.has(&block.id));
     let listed = listed.map(|network| Holder::PublicNetwork(network.id.clone()));
-    let holder = match block.status {
-        BlockStatus::ErrorAssigning => block.holder.clone().or(listed),
-        _ => block.holder.clone(),
-    };
+    let listed = listed.filter(|_| is_lost(owned));
+    let holder = block.holder.clone().or(listed);
     let (id, cidr) = (block.id.clone(), block.cidr);
     Some(match (block.status, holder) {
         (status, _) if status.is_transition() => ReleaseStep::Wait,
-        (BlockStatus::Unassigned, _) | (BlockStatus::ErrorAssigning, None) => {
+        (BlockStatus::Unassigned, _)
+        | (BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning, None) => {
             ReleaseStep::Take(Step::Release { block: id, cidr })
         }
         (BlockStatus::Subnetted | BlockStatus::Unknown, _) => ReleaseStep::Stuck(format!(

@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
+use super::POLL;
 use super::apply::Taken;
 use super::ownership::Owner;
 use super::plan::removal;
-use super::state::{Blocks, POLL};
+use super::state::Blocks;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Progress, ReconcileError, WriteGuard,
@@ -65,7 +66,10 @@ impl Remove for Blocks {
             match self.take(&step, guard).await? {
                 Taken::Done => tracing::info!("{step}"),
                 Taken::LookAgain => return Ok(Progress::wait(POLL, "looking again".to_owned())),
-                Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
+                Taken::Later(after, what)
+                | Taken::Refused {
+                    after, why: what, ..
+                } => return Ok(Progress::wait(after, what)),
             }
         }
         self.has_garbage.notify_one();

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_common::work_queue::Backoff;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,8 +14,10 @@ use super::super::api::blocks::BlockCloud;
 use super::super::api::ip_blocks::{BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Settings;
-use super::CLOUD;
+use super::elsewhere::Elsewhere;
 use super::ownership::{Owned, Owner};
+use super::transitions::Transitions;
+use super::{CLOUD, FAILED, POLL};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::engine::cluster::{Cluster, NodeAnnotations};
 use crate::engine::inventory::Inventory;
@@ -24,19 +25,16 @@ use crate::engine::ip_allocation::{BlockMetrics, Given, Suspects};
 use crate::engine::members::MemberResolver;
 use crate::engine::pauses::Pauses;
 use crate::engine::purchases::Purchases;
+use crate::engine::refusals::Refusals;
 use crate::engine::reports::Reports;
 use crate::engine::touched::TouchedServices;
 
-/// How often the cloud is asked whether what it was told to do is done.
-pub(super) const POLL: Duration = Duration::from_secs(2);
 /// How old a listing is at most by which a block is put somewhere: another replica may just have done
 /// it.
 pub(super) const FRESH: Duration = Duration::from_millis(250);
-/// Between two attempts at what the cloud has failed at.
-const FAILED: Backoff = Backoff {
-    first: Duration::from_secs(4),
-    most: Duration::from_secs(60),
-};
+
+/// How often a network is asked for a change while a block takes longer than usual on its way.
+const SLOW_POLL: Duration = Duration::from_secs(30);
 
 /// The blocks of a cluster, and all that is asked and told of them.
 pub(in crate::clouds::phoenixnap) struct Blocks {
@@ -52,6 +50,8 @@ pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) as_of: Option<Instant>,
     /// The public network, and when it was asked for.
     pub(super) network: Option<(Network, Instant)>,
+    /// What else there is in the account.
+    pub(super) elsewhere: Elsewhere,
     /// What is older is not good enough even where nothing is to be done.
     pub(super) fresh_since: Instant,
     /// The names of tags that the account knows. `None`: it was not asked yet.
@@ -76,6 +76,11 @@ pub(in crate::clouds::phoenixnap) struct Blocks {
     pub(super) location: Option<String>,
     /// Blocks that the cloud has failed at, until it is tried again.
     failed: Pauses,
+    /// Blocks, and servers, of which the cloud refuses a change.
+    pub(super) refused_blocks: Refusals,
+    pub(super) refused_servers: Refusals,
+    /// Since when blocks are on their way.
+    pub(super) transitions: Transitions,
     /// Blocks that may be one too many.
     pub(super) suspects: Suspects,
     /// What was last written as the L2Network.
@@ -114,6 +119,7 @@ impl Blocks {
             blocks: Vec::new(),
             as_of: None,
             network: None,
+            elsewhere: Elsewhere::default(),
             fresh_since: Instant::now(),
             tags: None,
             given: Given::default(),
@@ -125,6 +131,9 @@ impl Blocks {
             unlisted: Vec::new(),
             location: None,
             failed: Pauses::default(),
+            refused_blocks: Refusals::new(POLL, FAILED),
+            refused_servers: Refusals::new(POLL, FAILED),
+            transitions: Transitions::default(),
             suspects: Suspects::default(),
             l2_network: None,
             annotated: WrittenPeers::new(),
@@ -156,6 +165,8 @@ impl Blocks {
             let status = there(id).map(|owned| owned.block.status);
             status.is_some_and(|status| status.is_error() || status.is_transition())
         });
+        self.refused_blocks.retain(|id| there(id).is_some());
+        self.transitions.listed(&blocks, begun);
         self.given.listed(|address| {
             blocks
                 .iter()
@@ -226,6 +237,7 @@ impl Blocks {
     /// A block is nobody's any more: what failed for its Service's sake is tried anew for its own.
     pub(super) fn marked(&mut self, block: &str, tags: Vec<Tag>) {
         self.failed.forget(block);
+        self.refused_blocks.forget(block);
         if let Some(owned) = self.block_mut(block) {
             owned.block.tags = tags;
             owned.owner = Owner::Marked;
@@ -248,7 +260,10 @@ impl Blocks {
 
     /// A network does not take a change now, for so long.
     pub(super) fn set_busy(&mut self, network: &str, error: &CloudError) -> Duration {
-        let pause = error.retry_after.unwrap_or(POLL);
+        let mut blocks = self.blocks.iter();
+        let is_slow = blocks.any(|owned| self.transitions.is_slow(&owned.block, network));
+        let usual = if is_slow { SLOW_POLL } else { POLL };
+        let pause = error.retry_after.unwrap_or(usual);
         self.busy.set(network, pause);
         pause
     }
@@ -261,11 +276,13 @@ impl Blocks {
     /// Whether a network is known to refuse a change now, without being asked: one of our blocks is on
     /// its way, and it has refused for such a reason before.
     pub(super) fn is_at_work(&self, network: &str) -> bool {
-        let moves = |owned: &Owned| {
-            let status = owned.block.status;
-            status.is_transition() && status != BlockStatus::Creating
-        };
-        self.one_at_a_time.contains(network) && self.blocks.iter().any(moves)
+        self.one_at_a_time.contains(network) && self.has_moving(network)
+    }
+
+    /// Whether one of our blocks is on its way to a network, or from it, and may well be so.
+    pub(super) fn has_moving(&self, network: &str) -> bool {
+        let mut blocks = self.blocks.iter();
+        blocks.any(|owned| self.transitions.is_moving(&owned.block, network))
     }
 
     /// For how long a block is left alone that the cloud has failed at; else it is tried now.

@@ -58,6 +58,8 @@ pub(crate) fn network() -> Network {
         vlan: Some(100),
         blocks: Vec::new(),
         servers: Some(Vec::new()),
+        is_ready: true,
+        used: Vec::new(),
     }
 }
 
@@ -143,7 +145,15 @@ pub(crate) struct Account {
     pub(crate) bought: usize,
     /// How often the network says that it is busy.
     pub(crate) busy: usize,
-    /// Listings are empty although there are blocks.
+    /// The network has just said so.
+    was_busy: bool,
+    /// Blocks and servers, by id, of which the cloud refuses every change.
+    pub(crate) refused: BTreeSet<String>,
+    /// Blocks, by id, that the cloud does not come to an end with.
+    pub(crate) held: BTreeSet<String>,
+    /// The network is answered with this.
+    pub(crate) network_fault: Option<ErrorKind>,
+    /// Listings by tags are empty although there are blocks.
     pub(crate) shows_nothing: bool,
     /// The network is shown without its members.
     pub(crate) hides_members: bool,
@@ -207,7 +217,8 @@ impl Account {
     /// Transitions go on by one step.
     fn progress(&mut self) {
         let slowness = self.slowness;
-        for (id, block) in &mut self.blocks {
+        let held = &self.held;
+        for (id, block) in self.blocks.iter_mut().filter(|(id, _)| !held.contains(*id)) {
             let end = match block.status {
                 BlockStatus::Creating | BlockStatus::Unassigning => BlockStatus::Unassigned,
                 BlockStatus::Assigning => BlockStatus::Assigned,
@@ -244,8 +255,21 @@ impl Account {
         Ok(())
     }
 
+    /// Whether the network takes a change of this block or server.
+    fn takes_change(&mut self, id: &str) -> Result<(), CloudError> {
+        if self.busy > 0 {
+            self.busy -= 1;
+            self.was_busy = true;
+            return Self::conflict("the network is busy");
+        }
+        if self.refused.contains(id) {
+            return Self::conflict("in use by a member");
+        }
+        Ok(())
+    }
+
     fn conflict<T>(what: &str) -> Result<T, CloudError> {
-        let mut error = CloudError::new("fake", ErrorKind::Busy, "refused");
+        let mut error = CloudError::new("fake", ErrorKind::Busy, what);
         error.words = Some(what.to_owned());
         Err(error)
     }
@@ -253,10 +277,11 @@ impl Account {
 
 #[async_trait]
 impl BlockCloud for FakeCloud {
-    async fn blocks(&self, _: &[Tag]) -> Result<Vec<Block>, CloudError> {
-        self.call("list blocks".to_owned(), |account| {
+    async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError> {
+        let of = if tags.is_empty() { "all " } else { "" };
+        self.call(format!("list {of}blocks"), |account| {
             account.progress();
-            if account.shows_nothing {
+            if account.shows_nothing && !tags.is_empty() {
                 return Ok(Vec::new());
             }
             Ok(account.blocks.values().cloned().collect())
@@ -280,7 +305,14 @@ impl BlockCloud for FakeCloud {
 
     async fn network(&self, id: &str) -> Result<Network, CloudError> {
         self.call(format!("get network {id}"), |account| {
+            if let Some(kind) = account.network_fault {
+                return Err(CloudError::new("fake", kind, "not now"));
+            }
+            let was_busy = std::mem::take(&mut account.was_busy);
             let mut network = account.network.clone().filter(|network| network.id == id);
+            if let Some(network) = &mut network {
+                network.is_ready = !was_busy;
+            }
             if let Some(network) = network.as_mut().filter(|_| account.hides_members) {
                 network.servers = Some(Vec::new());
             }
@@ -325,10 +357,7 @@ impl BlockCloud for FakeCloud {
 
     async fn attach(&self, network: &str, block: &str) -> Result<(), CloudError> {
         self.call(format!("attach {block} to {network}"), |account| {
-            if account.busy > 0 {
-                account.busy -= 1;
-                return Account::conflict("the network is busy");
-            }
+            account.takes_change(block)?;
             let found = account.blocks.get_mut(block).unwrap();
             if !matches!(
                 found.status,
@@ -349,10 +378,7 @@ impl BlockCloud for FakeCloud {
 
     async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError> {
         self.call(format!("detach {block} from {network}"), |account| {
-            if account.busy > 0 {
-                account.busy -= 1;
-                return Account::conflict("the network is busy");
-            }
+            account.takes_change(block)?;
             let found = account.blocks.get_mut(block).unwrap();
             assert_eq!(found.holder, in_network(network), "the wrong network");
             found.status = BlockStatus::Unassigning;
@@ -378,10 +404,7 @@ impl BlockCloud for FakeCloud {
 
     async fn add_server(&self, network: &str, server: &str) -> Result<(), CloudError> {
         self.call(format!("add {server} to {network}"), |account| {
-            if account.busy > 0 {
-                account.busy -= 1;
-                return Account::conflict("the network is busy");
-            }
+            account.takes_change(server)?;
             let known = account.network.as_mut().unwrap();
             let members = known.servers.get_or_insert_default();
             if members.iter().any(|member| member == server) {
@@ -400,8 +423,15 @@ impl BlockCloud for FakeCloud {
 
     async fn release(&self, block: &str) -> Result<(), CloudError> {
         self.call(format!("release {block}"), |account| {
-            match account.blocks.get(block).map(|block| block.status) {
-                Some(BlockStatus::Unassigned) => {
+            if account.refused.contains(block) {
+                return Account::conflict("something is attached to it");
+            }
+            let found = account.blocks.get(block);
+            match found.map(|block| (block.status, &block.holder)) {
+                Some(
+                    (BlockStatus::Unassigned, _)
+                    | (BlockStatus::ErrorAssigning | BlockStatus::ErrorUnassigning, None),
+                ) => {
                     account.blocks.remove(block);
                     Ok(())
                 }

@@ -3,6 +3,7 @@ mod calls;
 mod crashes;
 mod members;
 mod rate;
+mod refusals;
 mod touched;
 mod wishes;
 

@@ -59,6 +59,7 @@ fn allotted_by(settings: &Settings, blocks: &[Owned], ip_requests: &[IpRequest])
         location: "PHX",
         network: Some(&network),
         blocks,
+        elsewhere: &Elsewhere::default(),
         ip_requests,
     })
 }
@@ -268,6 +269,7 @@ fn keeps_address_of_untagged_block_in_network() {
         location: "PHX",
         network: Some(&network),
         blocks: &[],
+        elsewhere: &Elsewhere::default(),
         ip_requests: &[web],
     });
     let untagged = Assignment::Untagged {
@@ -313,6 +315,7 @@ fn untagged_address_stays_with_proven_holder() {
             location: "PHX",
             network: Some(&there),
             blocks: &[],
+            elsewhere: &Elsewhere::default(),
             ip_requests: &[ip_request],
         });
         allocation.shares[&key("web")].clone()
@@ -331,4 +334,64 @@ fn untagged_address_stays_with_proven_holder() {
             "{share:?}"
         );
     }
+}
+
+/// What a server has in the network is given to no Service, unless its status shows it.
+#[test]
+fn addresses_of_members_are_reserved() {
+    let mut there = network();
+    let range = (address("203.0.113.10"), address("203.0.113.11"));
+    there.used = vec![range, (address("203.0.113.14"), address("203.0.113.14"))];
+    let settings = settings(true);
+    let shares = |blocks: &[Owned], ip_requests: &[IpRequest]| {
+        allocate(&Observed {
+            settings: &settings,
+            location: "PHX",
+            network: Some(&there),
+            blocks,
+            elsewhere: &Elsewhere::default(),
+            ip_requests,
+        })
+    };
+    let asking = |name: &str, wish: &str| IpRequest {
+        asked: Some(address(wish)),
+        ..ip_request(name)
+    };
+    let shown = IpRequest {
+        recorded: Some(address("203.0.113.14")),
+        published: Some(address("203.0.113.14")),
+        ..ip_request("shown")
+    };
+    let recorded = IpRequest {
+        recorded: Some(address("203.0.113.11")),
+        ..ip_request("recorded")
+    };
+    let shared = [pool("b", "203.0.113.8/29")];
+    let requests = [
+        ip_request("new"),
+        asking("asks", "203.0.113.10"),
+        shown.clone(),
+        recorded,
+    ];
+    let allocation = shares(&shared, &requests);
+    assert_eq!(share(&allocation, "recorded"), given("b", "203.0.113.12"));
+    assert_eq!(share(&allocation, "new"), given("b", "203.0.113.13"));
+    assert_eq!(share(&allocation, "shown"), given("b", "203.0.113.14"));
+    let Assignment::Refused(why) = share(&allocation, "asks") else {
+        panic!("{allocation:?}");
+    };
+    assert!(
+        why.contains("203.0.113.10 is an address of a server"),
+        "{why}"
+    );
+    let its_own = [
+        own("b1", "203.0.113.8/29", "new"),
+        own("b2", "203.0.113.8/29", "asks"),
+        own("b3", "203.0.113.8/29", "shown"),
+    ];
+    let requests = [ip_request("new"), asking("asks", "203.0.113.11"), shown];
+    let allocation = shares(&its_own, &requests);
+    assert_eq!(share(&allocation, "new"), given("b1", "203.0.113.12"));
+    assert!(matches!(share(&allocation, "asks"), Assignment::Refused(_)));
+    assert_eq!(share(&allocation, "shown"), given("b3", "203.0.113.14"));
 }

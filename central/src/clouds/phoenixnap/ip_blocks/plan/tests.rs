@@ -1,6 +1,7 @@
 mod properties;
 
 use super::*;
+use crate::clouds::phoenixnap::ip_blocks::elsewhere::Elsewhere;
 use crate::clouds::phoenixnap::ip_blocks::ownership;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
@@ -49,6 +50,7 @@ fn planned(
         location: "PHX",
         network: Some(network),
         blocks,
+        elsewhere: &Elsewhere::default(),
         ip_requests: &ip_requests,
     };
     next(&observed, ip_request, &allocate(&observed))
@@ -181,6 +183,7 @@ fn bgp_block_needs_no_network() {
         location: "PHX",
         network: None,
         blocks: &blocks,
+        elsewhere: &Elsewhere::default(),
         ip_requests: &ip_requests,
     };
     let next = next(&observed, &ip_requests[0], &allocate(&observed));
@@ -214,6 +217,7 @@ fn removal_marks_own_and_unused_shared_blocks() {
             location: "PHX",
             network: Some(&network),
             blocks: &blocks,
+            elsewhere: &Elsewhere::default(),
             ip_requests,
         };
         let steps = removal(&observed, &web()).into_iter();
@@ -282,14 +286,16 @@ fn detaches_and_releases_marked_block() {
 }
 
 #[test]
-fn detaches_marked_block_that_failed_to_arrive() {
-    let marked = of(Owner::Marked, BlockStatus::ErrorAssigning, None);
-    let mut network = network();
-    let step = |network: &Network| match dispose(&marked, Some(network)) {
-        Some(ReleaseStep::Take(step)) => step,
-        other => panic!("{other:?}"),
-    };
-    assert!(matches!(step(&network), Step::Release { .. }));
-    network.blocks.push(("b".to_owned(), marked.block.cidr));
-    assert!(matches!(step(&network), Step::Detach { .. }));
+fn detaches_marked_block_that_failed_to_arrive_or_to_leave() {
+    for status in [BlockStatus::ErrorAssigning, BlockStatus::ErrorUnassigning] {
+        let marked = of(Owner::Marked, status, None);
+        let mut network = network();
+        let step = |network: &Network| match dispose(&marked, Some(network)) {
+            Some(ReleaseStep::Take(step)) => step,
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(step(&network), Step::Release { .. }), "{status:?}");
+        network.blocks.push(("b".to_owned(), marked.block.cidr));
+        assert!(matches!(step(&network), Step::Detach { .. }), "{status:?}");
+    }
 }

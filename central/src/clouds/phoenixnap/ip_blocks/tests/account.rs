@@ -355,3 +355,40 @@ async fn removes_service_whose_network_and_block_are_gone() {
     cluster.removed(&blocks, "web").await;
     assert!(cluster.cloud.writes().is_empty());
 }
+
+/// Without a network only a listing of all blocks shows one whose tags are gone, or that listings by tags lack.
+#[tokio::test(start_paused = true)]
+async fn bgp_block_without_tags_stays_with_its_service() {
+    for has_tags in [false, true] {
+        let cluster = serving("bgp://").await;
+        {
+            let mut account = cluster.cloud.0.lock().unwrap();
+            account.shows_nothing = has_tags;
+            if !has_tags {
+                account.blocks.get_mut("b1").unwrap().tags.clear();
+            }
+        }
+        let blocks = cluster.start("two");
+        assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.10");
+        let notices = cluster.summary(&blocks, "web").await.notices;
+        assert_eq!(notices[0].reason, reasons::IP_BLOCK_UNTAGGED);
+        let calls = std::mem::take(&mut cluster.cloud.0.lock().unwrap().calls);
+        let of_all = calls.iter().filter(|call| *call == "list all blocks");
+        assert_eq!(of_all.count(), 1, "{calls:?}");
+        for _ in 0..3 {
+            advance(LONG).await;
+            blocks.observe_anew();
+            assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.10");
+        }
+        assert_eq!(cluster.bought(), 1);
+        // It is given back by hand.
+        {
+            let mut account = cluster.cloud.0.lock().unwrap();
+            account.shows_nothing = false;
+            account.blocks.clear();
+        }
+        advance(LONG).await;
+        blocks.observe_anew();
+        assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.18");
+    }
+}

@@ -61,10 +61,10 @@ async fn reports_free_room_without_request() {
     cluster.calls();
     for _ in 0..3 {
         let pause = blocks.round(&context).await.unwrap();
-        advance(pause.min(state::POLL)).await;
+        advance(pause.min(POLL)).await;
         if *context.freed.lock().unwrap() == 2 {
             assert_eq!(cluster.calls(), Vec::<String>::new());
-            assert!(pause > state::POLL, "{pause:?}");
+            assert!(pause > super::super::POLL, "{pause:?}");
             return;
         }
     }

@@ -115,3 +115,38 @@ async fn takes_already_a_member_for_success() {
     let added = [server, next].map(|server| format!("add {server} to net"));
     assert_eq!(cluster.cloud.writes(), added);
 }
+
+/// The cloud refuses one server although the network takes changes.
+#[tokio::test(start_paused = true)]
+async fn refused_server_keeps_no_other_out() {
+    let (cluster, blocks) = TestCluster::serving(true).await;
+    let [refused, other] = SERVERS;
+    cluster
+        .cloud
+        .0
+        .lock()
+        .unwrap()
+        .refused
+        .insert(refused.to_owned());
+    let context = nodes(&SERVERS);
+    blocks.round_of_nodes(&context).await.unwrap();
+    assert_eq!(cluster.members(), [other]);
+    assert_eq!(*context.told.lock().unwrap(), [], "it may be over soon");
+    for _ in 0..5 {
+        let pause = blocks.round_of_nodes(&context).await.unwrap();
+        advance(pause).await;
+    }
+    let told = context.told.lock().unwrap().clone();
+    let [(reason, note)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(*reason, reasons::NODE_NOT_IN_NETWORK);
+    assert!(
+        note.contains(refused) && note.contains("in use by a member"),
+        "{note}"
+    );
+    cluster.cloud.0.lock().unwrap().refused.clear();
+    advance(LONG).await;
+    blocks.round_of_nodes(&context).await.unwrap();
+    assert_eq!(cluster.members(), [other, refused]);
+}

@@ -75,3 +75,58 @@ async fn foreign_status_frees_former_address() {
     cluster.put(service("new"));
     assert_eq!(cluster.provided(&blocks, "new").await, "203.0.113.10");
 }
+
+/// A server has joined the network with an address of the Services' block.
+#[tokio::test(start_paused = true)]
+async fn address_of_a_member_is_given_to_no_service() {
+    let cluster = TestCluster::new(true).with(&["first"]);
+    let blocks = cluster.start("one");
+    assert_eq!(cluster.provided(&blocks, "first").await, "203.0.113.10");
+    {
+        let mut account = cluster.cloud.0.lock().unwrap();
+        let used = ["203.0.113.11", "203.0.113.10"].map(|text| text.parse().unwrap());
+        let network = account.network.as_mut().unwrap();
+        network.used = used.map(|address| (address, address)).to_vec();
+    }
+    advance(LONG).await;
+    cluster.put(service("next"));
+    assert_eq!(cluster.provided(&blocks, "next").await, "203.0.113.12");
+    cluster.put(service("asks"));
+    cluster.ask("asks", "203.0.113.11");
+    let refused = cluster.pass(&blocks, "asks").await.unwrap_err();
+    assert!(refused.to_string().contains("of a server"), "{refused}");
+    // Who shows one keeps it.
+    advance(LONG).await;
+    blocks.observe_anew();
+    assert_eq!(cluster.provided(&blocks, "first").await, "203.0.113.10");
+}
+
+/// Without a network only the Nodes say which addresses servers have.
+#[tokio::test(start_paused = true)]
+async fn address_of_a_node_is_given_to_no_service_of_bgp() {
+    let mut cluster = TestCluster::new(true).with(&["web"]);
+    cluster.settings.setting = "bgp://".parse().unwrap();
+    cluster.settings.location = Some("PHX".to_owned());
+    let blocks = cluster.start("one");
+    let node = serde_json::json!({
+        "metadata": {"name": "a", "uid": "a"},
+        "status": {"addresses": [{"type": "ExternalIP", "address": "203.0.113.10"}]},
+    });
+    let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
+    let request = LoadBalancerRequest {
+        nodes: [Arc::new(NodeView::slim(node))].into_iter().collect(),
+        ..cluster.request("web")
+    };
+    for _ in 0..10 {
+        let prepared = blocks.prepare(&request).await.unwrap();
+        match prepared.carry_out(&OpenGuard::default()).await.unwrap() {
+            Progress::Wait { after, .. } => advance(after).await,
+            Progress::Ensured(provided) => {
+                assert_eq!(provided.ingress[0].ip.as_deref(), Some("203.0.113.11"));
+                return;
+            }
+            Progress::Removed => panic!("removed"),
+        }
+    }
+    panic!("it has no address");
+}

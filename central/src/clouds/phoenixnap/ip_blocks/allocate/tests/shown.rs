@@ -87,6 +87,7 @@ fn untagged_published_address_serves_one_service() {
             location: "PHX",
             network: Some(&network),
             blocks: &blocks,
+            elsewhere: &Elsewhere::default(),
             ip_requests: &ip_requests,
         });
         share(&allocation, "a-copy")

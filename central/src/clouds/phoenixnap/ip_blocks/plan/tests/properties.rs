@@ -102,6 +102,7 @@ fn any_claimants() -> impl Strategy<Value = Vec<IpRequest>> {
 struct Case {
     settings: Settings,
     network: Network,
+    elsewhere: Elsewhere,
     blocks: Vec<Owned>,
     ip_requests: Vec<IpRequest>,
 }
@@ -120,6 +121,7 @@ impl Case {
         Self {
             settings: settings(sharing),
             network,
+            elsewhere: Elsewhere::default(),
             blocks: ours.collect(),
             ip_requests,
         }
@@ -131,6 +133,7 @@ impl Case {
             location: "PHX",
             network: Some(&self.network),
             blocks: &self.blocks,
+            elsewhere: &self.elsewhere,
             ip_requests: &self.ip_requests,
         }
     }
