@@ -27,8 +27,9 @@ pub struct NodeFacts {
     /// Annotations in the provider's own domain; the same holds for them.
     pub provider_annotations: BTreeMap<String, String>,
     /// Further labels; those in a `kubernetes.io` or `k8s.io` domain are never set, and one that
-    /// somebody else has set is never overwritten.
-    pub additional_labels: BTreeMap<String, String>,
+    /// somebody else has set is never overwritten. `None`: whether the machine has it, and with which
+    /// value, cannot be known here, so what stands on the Node is left.
+    pub additional_labels: BTreeMap<String, Option<String>>,
 }
 
 /// Whether a machine exists and runs.

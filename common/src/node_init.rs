@@ -173,7 +173,8 @@ pub fn plan(node: &NodeView, facts: &NodeFacts) -> Result<Plan<NodeStep>, Refusa
 
 /// Plans what to write on a Node of whose machine too little is known to initialise it: what is
 /// known, and what is `missing`, in words. The taint stays, and so do the addresses: a part of them
-/// would pass for all.
+/// would pass for all. An initialised Node gets only the note of what is missing, by which central
+/// knows that it need not wait; unless central has had the last word already.
 ///
 /// # Errors
 /// [`Refusal`] if the Node must stay as it is until something changes.
@@ -183,10 +184,13 @@ pub fn plan_partly(
     missing: &str,
 ) -> Result<Plan<NodeStep>, Refusal> {
     refuse_other_machine(node, facts)?;
-    if !node.is_uninitialized() {
+    let mut description = if node.is_uninitialized() {
+        Description::new(node, facts)
+    } else if node.annotation(annotations::CORRECTED_BY_CENTRAL).is_some() {
         return Ok(Plan::default());
-    }
-    let mut description = Description::new(node, facts);
+    } else {
+        Description::default()
+    };
     description.annotate(node, annotations::LEFT_TO_CENTRAL, Some(missing.to_owned()));
     Ok((!description.is_empty())
         .then_some(NodeStep::Describe(description))

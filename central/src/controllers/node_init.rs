@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::flags::NodeFlags;
 use apply::Failure;
+use observe::Observed;
 
 /// Names of Nodes to look at.
 pub type Queue = WorkQueue<String>;
@@ -146,6 +147,14 @@ impl Controller {
             Err(ending) => return Outcome::Backoff(ending.into()),
         };
         match plan::plan(&observed, &self.flags) {
+            plan::Decision::Correct(_) => self.correct_in_time(observed).await,
+            decision => self.follow(observed, decision).await,
+        }
+    }
+
+    /// Does what was decided about a Node.
+    async fn follow(&self, observed: Observed, decision: plan::Decision) -> Outcome<Failure> {
+        match decision {
             plan::Decision::Wait(delay) => Outcome::RetryAfter(delay),
             plan::Decision::Leave(why) => Outcome::WaitForChange(why.to_owned()),
             plan::Decision::Refuse {

@@ -5,7 +5,8 @@
 //!
 //! **Guarantees.** A Node is deleted only if it is not Ready, its provider ID is ours, a complete
 //! listing lacks its machine, and a second look at that machine alone says so too; and only the
-//! very Node that was judged (by UID). If too many machines seem gone at once, no Node is deleted.
+//! very Node that was judged (by UID). If too many machines of a cloud seem gone at once, none of its
+//! Nodes is deleted.
 //!
 //! **Assumptions.** The kubelet's own lease, or its controller, makes a dead Node's `Ready` Unknown.
 
@@ -175,7 +176,7 @@ impl Controller {
         self.metrics
             .unmatched
             .set(i64::try_from(unmatched).unwrap_or(i64::MAX));
-        let decisions = plan::plan(&observed, self.node_states.deleted_lately(), &self.flags);
+        let decisions = plan::plan(&observed, &self.node_states.deleted_lately(), &self.flags);
         self.tell_held(&decisions.held).await;
         let steps = decisions.plan.steps().to_vec().into_iter();
         let taken = steps.map(|step| async move {

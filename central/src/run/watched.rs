@@ -106,10 +106,11 @@ impl Watched {
             let id = node?.provider_id.as_deref()?;
             Some(canonical(instances, id))
         };
+        let waits = new.is_some_and(|node| node.provider_id.is_none() && node.is_uninitialized());
         // Another Node may have been refused because this one had its machine.
         let others = self
             .provider_ids
-            .changed(name, id(old).as_deref(), id(new).as_deref());
+            .changed(name, id(old).as_deref(), id(new).as_deref(), waits);
         for other in others {
             self.node_queue.add(other);
         }

@@ -99,6 +99,9 @@ impl Description {
             if is_reserved(key) || !is_ours(key) {
                 continue;
             }
+            let Some(value) = value.as_ref().or_else(|| noted.get(key)) else {
+                continue;
+            };
             owned.insert(key.clone(), value.clone());
             self.guard(node, key, Some(value));
         }

@@ -109,13 +109,10 @@ impl InitStates {
         });
     }
 
-    /// For how long without a break what stands on the Node has contradicted its machine.
-    pub fn contradicts_for(&self, name: &str, uid: &str) -> Duration {
+    /// Since when without a break what stands on the Node has contradicted its machine.
+    pub fn contradicts_since(&self, name: &str, uid: &str) -> Instant {
         self.with(name, uid, |state| {
-            state
-                .contradicts_since
-                .get_or_insert_with(Instant::now)
-                .elapsed()
+            *state.contradicts_since.get_or_insert_with(Instant::now)
         })
     }
 

@@ -25,7 +25,7 @@ fn facts() -> NodeFacts {
         region: None,
         addresses: vec![NodeAddress::new(AddressType::InternalIP, "10.0.0.1")],
         additional_labels: [("mine", "other"), ("rack", "r1"), ("a.k8s.io/b", "x")]
-            .map(|(k, v)| (k.into(), v.into()))
+            .map(|(k, v)| (k.into(), Some(v.into())))
             .into(),
         ..NodeFacts::default()
     }
@@ -82,6 +82,10 @@ fn description(node: &NodeView, facts: &NodeFacts) -> Description {
         [NodeStep::Describe(description)] => description.clone(),
         _ => panic!("{plan}"),
     }
+}
+
+fn some<'a>((key, value): (&'a str, &str)) -> (&'a str, Option<String>) {
+    (key, Some(value.to_owned()))
 }
 
 fn map<V: Clone>(pairs: &[(&str, V)]) -> std::collections::BTreeMap<String, V> {
@@ -141,7 +145,7 @@ fn current_label_follows_older_one_without_cloud_fact() {
 #[test]
 fn follows_additional_labels_only_while_owned() {
     let gold = |rack: &str| NodeFacts {
-        additional_labels: map(&[("mine", "other".to_owned()), ("rack", rack.to_owned())]),
+        additional_labels: map(&[("mine", "other"), ("rack", rack)].map(some)),
         ..facts()
     };
     let moved = description(&initialised(&json!({})), &gold("r2"));
@@ -171,6 +175,26 @@ fn follows_additional_labels_only_while_owned() {
     };
     assert_eq!(taken_off.guarded_labels, map(&[("rack", guarded)]));
     assert!(description(&users, &none).guarded_labels.is_empty());
+}
+
+/// The daemon knows the machine's asset tag, and central never does: one must not undo the other's work.
+#[test]
+fn labels_that_cannot_be_known_stay() {
+    let unsure = |more: &[(&str, Option<String>)]| NodeFacts {
+        additional_labels: map(&[more, &[("rack", None), ("never-set", None)][..]].concat()),
+        ..facts()
+    };
+    assert!(description(&initialised(&json!({})), &unsure(&[])).is_empty());
+    let described = description(&initialised(&json!({})), &unsure(&[some(("row", "7"))]));
+    let keys: Vec<_> = described.guarded_labels.keys().collect();
+    assert_eq!(keys, ["row"]);
+    let owned = described.annotations.get("mooring.dev/owned-labels");
+    assert_eq!(owned, Some(&Some("rack=r1,row=7".to_owned())));
+
+    let users = initialised(&json!({"metadata": {"labels": {"rack": "mine"}}}));
+    let left = description(&users, &unsure(&[]));
+    assert!(left.guarded_labels.is_empty(), "{left}");
+    assert_eq!(left.annotations, map(&[("mooring.dev/owned-labels", None)]));
 }
 
 #[test]
@@ -259,7 +283,6 @@ fn partial_facts_keep_taint_and_name_missing_fields() {
         description.annotations.get("mooring.dev/left-to-central"),
         Some(&Some("the instance type".to_owned()))
     );
-    assert!(partly(&initialised(&json!({}))).is_empty());
     let said = tainted(&json!({
         "metadata": {
             "labels": initialised(&json!({})).labels,
@@ -292,6 +315,27 @@ fn partial_facts_keep_taint_and_name_missing_fields() {
     assert_eq!(taken_back(&initialised(&json!({}))), None);
     let other = tainted(&json!({"spec": {"providerID": "cloudlycke://n2"}}));
     assert!(plan_partly(&other, &facts(), "x").is_err());
+}
+
+/// As one that the Go controller has initialised: central goes by the note, and would wait otherwise.
+#[test]
+fn partial_facts_add_only_note_to_initialised_node() {
+    let key = "mooring.dev/left-to-central";
+    let partly = |node: &NodeView| plan_partly(node, &facts(), "an IP address").unwrap();
+    let unlike = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "elsewhere"}}});
+    let plan = partly(&initialised(&unlike));
+    let [NodeStep::Describe(description)] = plan.steps() else {
+        panic!("{plan}")
+    };
+    let noted = Description {
+        annotations: map(&[(key, Some("an IP address".to_owned()))]),
+        ..Description::default()
+    };
+    assert_eq!(*description, noted);
+    for key in [key, "mooring.dev/corrected-by-central"] {
+        let annotations = json!({"metadata": {"annotations": {key: "an IP address"}}});
+        assert!(partly(&initialised(&annotations)).is_empty(), "{key}");
+    }
 }
 
 #[test]

@@ -166,6 +166,9 @@ impl Flags {
     }
 }
 
+/// The same as central's.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(50);
+
 const SOURCES: &str = "write auto, file, linode, cloudscale, brightbox, cloud-init or dmi";
 
 fn read_report(reader: &mut Reader<'_>) -> Option<ReportFlags> {
@@ -190,7 +193,7 @@ fn read_report(reader: &mut Reader<'_>) -> Option<ReportFlags> {
     let flags = ReportFlags {
         metadata,
         machines: reader.text("cloud-config").map(Into::into),
-        period: reader.duration("node-status-update-frequency"),
+        period: reader.duration_of_at_least("node-status-update-frequency", SHORTEST_PERIOD),
     };
     if flags.metadata.choice == SourceChoice::File && flags.machines.is_none() {
         reader.other_fault("--metadata-source=file needs --cloud-config, the machines file");
@@ -314,5 +317,11 @@ mod tests {
         )
         .unwrap_err();
         assert_eq!(error.faults.len(), 11, "{error}");
+        // Else it would look at the machine without a pause.
+        let short = "--node-name=n1 --node-status-update-frequency=";
+        for (period, faults) in [("0", 1), ("49ms", 1), ("50ms", 0)] {
+            let found = read(&format!("{short}{period}")).map_or_else(|e| e.faults.len(), |_| 0);
+            assert_eq!(found, faults, "{period}");
+        }
     }
 }

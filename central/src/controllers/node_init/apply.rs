@@ -28,13 +28,25 @@ const OVERTAKEN: Duration = Duration::from_secs(1);
 
 impl Controller {
     pub(super) async fn apply(&self, observed: Observed, plan: Plan<NodeStep>) -> Outcome<Failure> {
+        self.write(observed, plan, false).await
+    }
+
+    /// Where the Node changes meanwhile, what its daemon has written waits, unless a correction is due.
+    async fn write(
+        &self,
+        observed: Observed,
+        plan: Plan<NodeStep>,
+        correction_is_due: bool,
+    ) -> Outcome<Failure> {
         let may_write = || self.context.leadership.check().is_ok();
         let plan_anew = async |node: NodeView| {
             let init_states = self.writer.init_states();
             let observed = observe::observe_node(&self.context, init_states, node).await;
             match plan::plan(&observed, &self.flags) {
                 Decision::Act(plan) => Some(plan),
-                Decision::Correct(plan) => Some(plan::with_note(&observed.node, &plan)),
+                Decision::Correct(plan) if correction_is_due => {
+                    Some(plan::with_note(&observed.node, &plan))
+                }
                 _ => None,
             }
         };
@@ -58,19 +70,36 @@ impl Controller {
     }
 
     /// What the Node's own daemon wrote is corrected only if it has not done so itself within a
-    /// period of its own, and one Event says so.
+    /// period of its own, and by a listing that is younger than the contradiction: during an outage of
+    /// the cloud, it is the daemon that knows what has changed.
+    pub(super) async fn correct_in_time(&self, observed: Observed) -> Outcome<Failure> {
+        let node = &observed.node;
+        let since = self
+            .writer
+            .init_states()
+            .contradicts_since(&node.name, &node.uid);
+        let patience = self.flags.daemon_grace + self.flags.address_period;
+        let left = patience.saturating_sub(since.elapsed());
+        if !left.is_zero() {
+            return Outcome::RetryAfter(left);
+        }
+        let again = observe::observe_again(&self.context, observed, since);
+        match self.context.leadership.until_ending(again).await {
+            Ok(observed) => {
+                let decision = plan::plan(&observed, &self.flags);
+                self.follow(observed, decision).await
+            }
+            Err(ending) => Outcome::Backoff(ending.into()),
+        }
+    }
+
+    /// Corrects what the Node's own daemon wrote, and one Event says so.
     pub(super) async fn correct(
         &self,
         observed: Observed,
         plan: Plan<NodeStep>,
     ) -> Outcome<Failure> {
         let node = &observed.node;
-        let init_states = self.writer.init_states();
-        let patience = self.flags.daemon_grace + self.flags.address_period;
-        let left = patience.saturating_sub(init_states.contradicts_for(&node.name, &node.uid));
-        if !left.is_zero() {
-            return Outcome::RetryAfter(left);
-        }
         // Labels that a policy refuses neither program writes: their absence contradicts nothing.
         let plan = match self.writer.permitted(node, &plan).await {
             Ok(plan) if plan.is_empty() => {
@@ -89,7 +118,7 @@ impl Controller {
         );
         let (about, reason) = (node.reference(), reasons::FACTS_CORRECTED);
         let noted = plan::with_note(node, &plan);
-        let ended = self.apply(observed, noted).await;
+        let ended = self.write(observed, noted, true).await;
         if matches!(ended, Outcome::RetryAfter(_)) {
             self.events
                 .report(&about, EventKind::Warning, reason, note)

@@ -50,6 +50,17 @@ pub(super) async fn observe_node(
     }
 }
 
+/// The same by a listing that was begun at `since` or later.
+pub(super) async fn observe_again(context: &Context, before: Observed, since: Instant) -> Observed {
+    let node = &before.node;
+    let machine = context.instances.look_up(node, Some(since)).await;
+    Observed {
+        taken_by: taken_by(context, node, &machine),
+        machine,
+        ..before
+    }
+}
+
 /// An initialised Node is compared with the last listing. For a new one, a listing that lacks its
 /// machine, or what the Node needs of it, is made anew: at once at first, and less and less often
 /// the longer it is lacking.

@@ -119,7 +119,7 @@ impl Controller {
         match self.nodes.delete(&node.name, &params).await {
             Ok(_) => {
                 self.node_states.wrote(node);
-                self.node_states.deleted();
+                self.node_states.deleted(machine);
                 self.metrics.deleted.inc();
                 tracing::info!(node = node.name, %machine, "deleted: its machine is gone");
                 Ok(())
@@ -164,8 +164,8 @@ impl Controller {
         };
         for (node, gone, ours) in news {
             let note = format!(
-                "The machine of Node {} seems gone, but so do {gone} of {ours} at once: no Node is \
-                 deleted. If they really are gone, delete the Nodes yourself or raise \
+                "The machine of Node {} seems gone, but so do {gone} of {ours} in its cloud at once: \
+                 none of their Nodes is deleted. If they really are gone, delete the Nodes yourself or raise \
                  --max-node-deletions-percent (now {}).",
                 node.name, self.flags.max_deletions_percent
             );

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mooring_common::node_facts::Presence;
 use mooring_common::node_view::NodeView;
+use mooring_common::provider_id::ProviderId;
 use mooring_common::work_queue::Backoff;
 use tokio::time::Instant;
 
@@ -22,7 +23,8 @@ pub(super) const LATELY: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct NodeStates {
     nodes: Mutex<HashMap<String, NodeState>>,
-    deletions: Mutex<Vec<Instant>>,
+    /// With the scheme of the provider ID.
+    deletions: Mutex<Vec<(String, Instant)>>,
     unhealthy_since: Mutex<Option<Instant>>,
 }
 
@@ -97,19 +99,24 @@ impl NodeStates {
         *since
     }
 
-    /// A Node was deleted.
-    pub(super) fn deleted(&self) {
-        self.deletions().push(Instant::now());
+    /// The Node of this machine was deleted.
+    pub(super) fn deleted(&self, machine: &ProviderId) {
+        let deletion = (machine.scheme().to_owned(), Instant::now());
+        self.deletions().push(deletion);
     }
 
-    /// How many Nodes were deleted within [`LATELY`].
-    pub(super) fn deleted_lately(&self) -> usize {
+    /// How many Nodes of each cloud, by the scheme of its provider IDs, were deleted within [`LATELY`].
+    pub(super) fn deleted_lately(&self) -> HashMap<String, usize> {
         let mut deletions = self.deletions();
-        deletions.retain(|at| at.elapsed() < LATELY);
-        deletions.len()
+        deletions.retain(|(_, at)| at.elapsed() < LATELY);
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for (scheme, _) in &*deletions {
+            *counts.entry(scheme.clone()).or_default() += 1;
+        }
+        counts
     }
 
-    fn deletions(&self) -> MutexGuard<'_, Vec<Instant>> {
+    fn deletions(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
         self.deletions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -170,6 +177,18 @@ mod tests {
         tokio::time::advance(COMES_BACK_WITHIN * 2).await;
         assert!(!node_states.is_settling(&before));
         assert_eq!(node_states.seen_for(&before), COMES_BACK_WITHIN * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_late_deletions_per_cloud() {
+        let node_states = NodeStates::default();
+        for id in ["linode://1", "linode://2", "cloudscale://3"] {
+            node_states.deleted(&id.parse().unwrap());
+        }
+        let lately = node_states.deleted_lately();
+        assert_eq!((lately["linode"], lately["cloudscale"]), (2, 1));
+        tokio::time::advance(LATELY).await;
+        assert!(node_states.deleted_lately().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! What becomes of each Node. Pure.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,23 +55,64 @@ const ONE_BY_ONE: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
     pub(super) plan: Plan<LifecycleStep>,
-    /// Would be deleted, if not too many machines seemed gone at once: with how many of how many.
+    /// Would be deleted, if not too many machines of their cloud seemed gone at once: with how many of
+    /// how many.
     pub(super) held: Vec<(Arc<NodeView>, usize, usize)>,
     /// A Node is not Ready: look again after a while.
     pub(super) look_again: bool,
 }
 
-/// `lately`: how many Nodes were deleted within [`super::node_states::LATELY`].
-pub(super) fn plan(nodes: &[Observed], lately: usize, flags: &NodeFlags) -> Decisions {
+/// The Nodes of one cloud: a listing that lacks too many machines is that cloud's, however many Nodes
+/// there are of others.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfOneCloud {
+    all: usize,
+    /// Those whose machines seem gone.
+    gone: usize,
+    /// Those that were deleted lately.
+    lately: usize,
+}
+
+impl OfOneCloud {
+    fn too_many_seem_gone(self, flags: &NodeFlags) -> bool {
+        let Self { all, gone, lately } = self;
+        let share = |gone: usize, all| gone * 100 > all * usize::from(flags.max_deletions_percent);
+        (gone > 1 && share(gone, all))
+            || (gone + lately > ONE_BY_ONE && share(gone + lately, all + lately))
+    }
+}
+
+/// By the scheme of the provider IDs.
+fn counted<'a>(
+    nodes: &'a [Observed],
+    lately: &HashMap<String, usize>,
+) -> HashMap<&'a str, OfOneCloud> {
+    let mut clouds: HashMap<&str, OfOneCloud> = HashMap::new();
+    for observed in nodes {
+        let Some(id) = &observed.ours else {
+            continue;
+        };
+        let scheme = id.scheme();
+        let cloud = clouds.entry(scheme).or_insert_with(|| OfOneCloud {
+            lately: lately.get(scheme).copied().unwrap_or_default(),
+            ..OfOneCloud::default()
+        });
+        cloud.all += 1;
+        cloud.gone += usize::from(observed.presence == Presence::Gone);
+    }
+    clouds
+}
+
+/// `lately`: how many Nodes of each cloud, by the scheme of its provider IDs, were deleted within
+/// [`super::node_states::LATELY`].
+pub(super) fn plan(
+    nodes: &[Observed],
+    lately: &HashMap<String, usize>,
+    flags: &NodeFlags,
+) -> Decisions {
     let mut decisions = Decisions::default();
-    let ours = nodes.iter().filter(|o| o.ours.is_some()).count();
-    let gone = nodes
-        .iter()
-        .filter(|o| o.ours.is_some() && o.presence == Presence::Gone)
-        .count();
-    let share = |gone: usize, all| gone * 100 > all * usize::from(flags.max_deletions_percent);
-    let too_many = (gone > 1 && share(gone, ours))
-        || (gone + lately > ONE_BY_ONE && share(gone + lately, ours + lately));
+    let clouds = counted(nodes, lately);
+    let cloud_of = |id: &ProviderId| clouds.get(id.scheme()).copied().unwrap_or_default();
     decisions.look_again = nodes.iter().any(|o| o.settling);
     let mut deletions = Vec::new();
     let open = |o: &&Observed| !(o.node.deleting || o.settling || o.foreign);
@@ -93,8 +135,9 @@ pub(super) fn plan(nodes: &[Observed], lately: usize, flags: &NodeFlags) -> Deci
                     .push(LifecycleStep::AddShutdownTaint(node.clone()));
             }
             (Presence::Gone, Some(_)) if is_young(observed, flags) => {}
-            (Presence::Gone, Some(_)) if too_many => {
-                decisions.held.push((node.clone(), gone, ours));
+            (Presence::Gone, Some(machine)) if cloud_of(machine).too_many_seem_gone(flags) => {
+                let OfOneCloud { all, gone, .. } = cloud_of(machine);
+                decisions.held.push((node.clone(), gone, all));
             }
             (Presence::Gone, Some(_)) if observed.reprieved => {}
             (Presence::Gone, Some(machine)) => deletions.push(LifecycleStep::Delete {

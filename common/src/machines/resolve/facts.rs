@@ -65,42 +65,44 @@ fn provider_id(
 /// What applies to a machine, the most particular first.
 struct Layers<'a> {
     settings: Vec<&'a Settings>,
-    labels: BTreeMap<String, String>,
+    labels: BTreeMap<String, Option<String>>,
     /// Whether all of it is known.
     complete: bool,
 }
 
 /// A rule of which nobody can tell yet whether it applies (central does not know asset tags) hides
-/// all that comes after it: a later rule or a default might be wrong.
+/// all that comes after it: a later rule or a default might be wrong. Its labels, and those of later
+/// rules, the machine may have.
 fn layers<'a>(
     machines: &'a Machines,
     identity: &Identity,
     entry: Option<&'a NodeEntry>,
 ) -> Layers<'a> {
+    let own = entry.into_iter().flat_map(|entry| &entry.labels);
     let mut layers = Layers {
         settings: entry.map(|entry| &entry.set).into_iter().collect(),
-        labels: entry.map_or_else(BTreeMap::new, |entry| entry.labels.clone()),
+        labels: own.map(|(k, v)| (k.clone(), Some(v.clone()))).collect(),
         complete: true,
     };
     for rule in machines.rules() {
-        match applies(&rule.matching, identity) {
-            Some(false) => {}
-            Some(true) => {
-                layers.settings.push(&rule.set);
-                for (key, value) in &rule.labels {
-                    layers
-                        .labels
-                        .entry(key.clone())
-                        .or_insert_with(|| value.clone());
-                }
-                break;
-            }
-            None => {
-                layers.complete = false;
-                return layers;
-            }
+        let applies = applies(&rule.matching, identity);
+        if applies == Some(false) {
+            continue;
+        }
+        layers.complete &= applies.is_some();
+        if layers.complete {
+            layers.settings.push(&rule.set);
+        }
+        for (key, value) in &rule.labels {
+            let value = layers.complete.then(|| value.clone());
+            layers.labels.entry(key.clone()).or_insert(value);
+        }
+        if applies == Some(true) {
+            break;
         }
     }
-    layers.settings.push(machines.defaults());
+    if layers.complete {
+        layers.settings.push(machines.defaults());
+    }
     layers
 }

@@ -388,8 +388,8 @@ nodes:
     }
     let labels = facts(&machines, &known("x-1")).additional_labels;
     assert_eq!(
-        (labels["a"].as_str(), labels["b"].as_str()),
-        ("node", "rule")
+        (labels["a"].as_deref(), labels["b"].as_deref()),
+        (Some("node"), Some("rule"))
     );
 }
 
@@ -410,6 +410,36 @@ nodes: [{match: {name: w-1}, region: r1}]",
     let mut tagged = machine("w-1");
     tagged.asset_tag = Some("RACK-7".to_owned());
     assert_eq!(facts(&machines, &tagged).zone.as_deref(), Some("z7"));
+}
+
+#[test]
+fn labels_of_undecided_rule_may_be_there() {
+    let machines = file(
+        "policy: {unknownNode: derive}
+rules:
+  - {match: {vendor: HP}, set: {labels: {rack: r1}}}
+  - {match: {nameGlob: 'x-*'}, set: {labels: {never: x}}}
+  - {match: {nameGlob: 'w-*'}, set: {labels: {rack: r2, row: '2'}}}
+  - {match: {nameGlob: 'w-1'}, set: {labels: {never: w}}}
+nodes: [{match: {name: w-1}, labels: {own: a}}, {match: {name: w-2}, labels: {rack: own}}]",
+    );
+    let labels = |identity: &Identity| -> Vec<(String, Option<String>)> {
+        let labels = facts(&machines, identity).additional_labels;
+        labels.into_iter().collect()
+    };
+    let expected = |all: &[(&str, Option<&str>)]| -> Vec<(String, Option<String>)> {
+        let owned =
+            |(key, value): &(&str, Option<&str>)| ((*key).to_owned(), value.map(ToOwned::to_owned));
+        all.iter().map(owned).collect()
+    };
+    let unsure = expected(&[("own", Some("a")), ("rack", None), ("row", None)]);
+    assert_eq!(labels(&machine("w-1")), unsure);
+    let own = expected(&[("rack", Some("own")), ("row", None)]);
+    assert_eq!(labels(&machine("w-2")), own);
+    let mut other = machine("w-1");
+    other.vendor = Some(String::new());
+    let known = [("own", Some("a")), ("rack", Some("r2")), ("row", Some("2"))];
+    assert_eq!(labels(&other), expected(&known));
 }
 
 #[test]

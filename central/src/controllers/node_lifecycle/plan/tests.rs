@@ -17,13 +17,18 @@ const FLAGS: NodeFlags = NodeFlags {
 struct Given(Observed);
 
 fn node(name: &str) -> Given {
+    node_of("cloudlycke", name)
+}
+
+fn node_of(cloud: &str, name: &str) -> Given {
+    let id = format!("{cloud}://{name}");
     let object = json!({
         "metadata": {"name": name, "uid": name},
-        "spec": {"providerID": format!("cloudlycke://{name}")},
+        "spec": {"providerID": id},
     });
     Given(Observed {
         node: Arc::new(NodeView::slim(serde_json::from_value(object).unwrap())),
-        ours: Some(format!("cloudlycke://{name}").parse().unwrap()),
+        ours: Some(id.parse().unwrap()),
         presence: Presence::Running,
         unmatched: false,
         foreign: false,
@@ -54,7 +59,7 @@ impl Given {
         self
     }
     fn planned(self) -> Vec<String> {
-        plan(&[self.0], 0, &FLAGS)
+        plan(&[self.0], &HashMap::new(), &FLAGS)
             .plan
             .steps()
             .iter()
@@ -134,7 +139,7 @@ fn deletes_none_when_too_many_seem_gone() {
                 node(&format!("n{i}")).presence(presence).0
             })
             .collect();
-        let decisions = plan(&nodes, 0, &FLAGS);
+        let decisions = plan(&nodes, &HashMap::new(), &FLAGS);
         assert_eq!(decisions.plan.steps().len(), deleted, "{gone} of {total}");
         assert_eq!(decisions.held.len(), gone - deleted, "{gone} of {total}");
     }
@@ -156,7 +161,7 @@ fn ready_nodes_count_for_the_deletion_guard() {
                 .0
         })
         .collect();
-    assert!(plan(&nodes, 0, &FLAGS).plan.is_empty());
+    assert!(plan(&nodes, &HashMap::new(), &FLAGS).plan.is_empty());
 }
 
 #[test]
@@ -165,7 +170,7 @@ fn waits_for_own_write_to_show() {
         .readiness(Readiness::NotReady)
         .presence(Presence::Gone);
     given.0.settling = true;
-    let decisions = plan(&[given.0], 0, &FLAGS);
+    let decisions = plan(&[given.0], &HashMap::new(), &FLAGS);
     assert!(decisions.plan.is_empty() && decisions.look_again);
 }
 
@@ -175,7 +180,7 @@ fn kept_node_is_not_looked_up_again_at_once() {
         .readiness(Readiness::NotReady)
         .presence(Presence::Gone);
     kept.0.reprieved = true;
-    let decisions = plan(&[kept.0], 0, &FLAGS);
+    let decisions = plan(&[kept.0], &HashMap::new(), &FLAGS);
     assert!(decisions.plan.is_empty() && decisions.look_again);
 }
 
@@ -187,7 +192,7 @@ fn slow_steps_come_last() {
         gone.presence(Presence::Gone).0,
         stopped.presence(Presence::Stopped).0,
     ];
-    let decisions = plan(&nodes, 0, &FLAGS);
+    let decisions = plan(&nodes, &HashMap::new(), &FLAGS);
     assert!(matches!(
         decisions.plan.steps(),
         [
@@ -195,6 +200,48 @@ fn slow_steps_come_last() {
             LifecycleStep::Delete { .. }
         ]
     ));
+}
+
+/// As many Nodes of one cloud: the machines of the first `gone` seem gone, and the first `unready` are not
+/// Ready.
+fn cloud(name: &str, total: usize, gone: usize, unready: usize) -> Vec<Observed> {
+    let one = |i: usize| {
+        let presence = if i < gone {
+            Presence::Gone
+        } else {
+            Presence::Running
+        };
+        let readiness = if i < unready {
+            Readiness::NotReady
+        } else {
+            Readiness::Ready
+        };
+        let node = node_of(name, &format!("{name}-{i}"));
+        node.presence(presence).readiness(readiness).0
+    };
+    (0..total).map(one).collect()
+}
+
+/// With the token of another project, a small cloud lists none of its few machines.
+#[test]
+fn large_cloud_does_not_outweigh_missing_machines_of_small_one() {
+    let mut nodes = cloud("linode", 20, 0, 0);
+    nodes.extend(cloud("cloudscale", 3, 3, 1));
+    let decisions = plan(&nodes, &HashMap::new(), &FLAGS);
+    assert!(decisions.plan.is_empty(), "{}", decisions.plan);
+    let held = decisions.held.iter().map(|(_, gone, of)| (*gone, *of));
+    assert_eq!(held.collect::<Vec<_>>(), [(3, 3)]);
+}
+
+#[test]
+fn missing_machines_of_one_cloud_keep_no_node_of_another() {
+    let mut nodes = cloud("a", 5, 3, 3);
+    nodes.extend(cloud("b", 5, 1, 1));
+    let decisions = plan(&nodes, &HashMap::new(), &FLAGS);
+    let planned = decisions.plan.steps().iter().map(ToString::to_string);
+    let planned: Vec<_> = planned.collect();
+    assert_eq!(planned, ["delete b-0, whose machine b://b-0 is gone"]);
+    assert_eq!(decisions.held.len(), 3);
 }
 
 /// One machine that vanishes every few seconds is many machines.
@@ -212,8 +259,12 @@ fn counts_deletions_over_time() {
         })
         .collect();
     for (lately, deleted) in [(0, 1), (9, 1), (10, 0)] {
-        let decisions = plan(&nodes, lately, &FLAGS);
+        let lately_here = [("cloudlycke".to_owned(), lately)].into();
+        let decisions = plan(&nodes, &lately_here, &FLAGS);
         assert_eq!(decisions.plan.steps().len(), deleted, "{lately} lately");
+        let lately_elsewhere = [("linode".to_owned(), lately)].into();
+        let decisions = plan(&nodes, &lately_elsewhere, &FLAGS);
+        assert_eq!(decisions.plan.steps().len(), 1, "{lately} of another cloud");
     }
 }
 
