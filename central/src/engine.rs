@@ -48,6 +48,7 @@ pub mod pooled;
 pub mod prices;
 pub mod provider;
 pub mod purchases;
+pub mod refusals;
 mod remove;
 pub mod reports;
 pub mod selector;
@@ -67,6 +68,7 @@ use crate::cloud_provider::load_balancers::{
 };
 
 use crate::views::service_view::ServiceView;
+use applied::noted;
 use cache::Cache;
 use ensure::EnsurePlan;
 use inventory::Inventory;
@@ -127,8 +129,10 @@ impl<P: Provider> LoadBalancers for Engine<P> {
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
-        let is_recorded = service.annotation(P::WORDS.id_key).is_some();
-        let is_shown = P::WORDS.id_by != IdBy::Central && !service.ingress.is_empty();
+        let words = P::WORDS;
+        let is_recorded =
+            service.annotation(words.id_key).is_some() || noted(service, words).is_some();
+        let is_shown = words.id_by != IdBy::Central && !service.ingress.is_empty();
         is_recorded || is_shown || service.creation_asked.is_some()
     }
 

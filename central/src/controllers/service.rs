@@ -9,6 +9,7 @@ mod cloud;
 mod failure;
 mod l2;
 mod patch;
+mod restorations;
 mod routing;
 mod secret_api;
 mod without_address;
@@ -196,8 +197,8 @@ impl Controller {
             None => {
                 let outcome = self.by_none(&service).await;
                 match self.ready_l2() {
-                    Some(l2) => l2.pass(key).await,
-                    None => outcome,
+                    Some(l2) if matches!(outcome, Outcome::NotOurs(_)) => l2.pass(key).await,
+                    _ => outcome,
                 }
             }
         }
@@ -222,13 +223,16 @@ impl Controller {
         }
     }
 
-    /// It is another's: each cloud takes note of that.
+    /// It is another's: each cloud takes note of that, one of them after it has let go of it.
     async fn by_none(&self, service: &Arc<ServiceView>) -> Outcome<Failure> {
-        let mut last = Outcome::NotOurs("no cloud of ours has load balancers".to_owned());
+        let mut outcome = Outcome::NotOurs("no cloud of ours has load balancers".to_owned());
         for cloud in &self.clouds {
-            last = cloud.pass(service.clone()).await;
+            let of_cloud = cloud.pass(service.clone()).await;
+            if matches!(outcome, Outcome::NotOurs(_)) {
+                outcome = of_cloud;
+            }
         }
-        last
+        outcome
     }
 
     /// What it has in other clouds than that of `provider` goes before it is served.

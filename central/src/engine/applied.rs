@@ -6,7 +6,10 @@
 //! | `<ID>/<fingerprint>` | this load balancer has all that is wanted, of which that is the fingerprint |
 //! | `<ID>/<fingerprint>/changing` | it had that, and is being changed since |
 
-use super::provider::Listed;
+use mooring_common::names::annotations;
+
+use super::provider::{IdBy, Listed, Vocabulary};
+use crate::views::service_view::ServiceView;
 
 /// Stands behind it from before the first write until all is as wanted.
 const CHANGING: &str = "/changing";
@@ -24,6 +27,12 @@ pub(super) fn changing(text: &str) -> Option<String> {
 /// The ID that such a text names.
 pub(crate) fn id_of(text: &str) -> Option<&str> {
     text.split_once('/').map(|(id, _)| id)
+}
+
+/// The ID that a Service notes of its load balancer, where no other annotation of central's does.
+pub(super) fn noted<'a>(service: &'a ServiceView, words: &Vocabulary) -> Option<&'a str> {
+    let text = service.annotation(annotations::APPLIED)?;
+    id_of(text).filter(|_| words.id_by == IdBy::Person)
 }
 
 /// The fingerprint that such a text names, of what the load balancer has or had.

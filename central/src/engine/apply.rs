@@ -120,7 +120,11 @@ impl<'a, P: Provider> Work<'a, P> {
             match self.make(step, puts_back.is_some()).await? {
                 Made::Done => {}
                 Made::Wait(wait) => return Ok(Some(wait)),
-                Made::Refused(error) => self.after_refusal(step, error).await?,
+                Made::Refused(error) => {
+                    if let Some(wait) = self.after_refusal(step, error).await? {
+                        return Ok(Some(wait));
+                    }
+                }
             }
             let known = self.known.as_ref();
             let is_usable = known.is_some_and(|known| !known.observed.listed().is_changing());
@@ -172,12 +176,12 @@ impl<'a, P: Provider> Work<'a, P> {
     }
 
     /// A member that is refused keeps nobody else from being served; a pool that is not empty is
-    /// emptied first.
+    /// emptied first. `None`: the plan goes on.
     async fn after_refusal(
         &mut self,
         step: &StepOf<P>,
         error: CloudError,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Option<Progress>, ReconcileError> {
         match step.effect(&self.planned) {
             Effect::CreateMember(pool, member) if error.kind == ErrorKind::Invalid => {
                 tracing::warn!(%error, member, "a member was refused");
@@ -187,13 +191,15 @@ impl<'a, P: Provider> Work<'a, P> {
                     member,
                     error,
                 });
-                Ok(())
+                Ok(None)
             }
             Effect::DeletePool => {
                 let known = self.known.as_ref();
                 let parts = known.map(|known| known.observed.emptying(step));
                 for part in parts.into_iter().flatten() {
-                    self.insist(&part).await?;
+                    if let Some(wait) = self.insist(&part).await? {
+                        return Ok(Some(wait));
+                    }
                 }
                 self.insist(step).await
             }
@@ -201,13 +207,12 @@ impl<'a, P: Provider> Work<'a, P> {
         }
     }
 
-    async fn insist(&mut self, step: &StepOf<P>) -> Result<(), ReconcileError> {
+    /// Makes one step that must not be refused. `None`: it is done.
+    async fn insist(&mut self, step: &StepOf<P>) -> Result<Option<Progress>, ReconcileError> {
         match self.make(step, false).await? {
-            Made::Done => Ok(()),
+            Made::Done => Ok(None),
+            Made::Wait(wait) => Ok(Some(wait)),
             Made::Refused(error) => Err(error.into()),
-            Made::Wait(_) => Err(ReconcileError::Refused(format!(
-                "{step}: the cloud is at work on the load balancer; it will be tried again"
-            ))),
         }
     }
 

@@ -4,6 +4,7 @@
 //! made anew, and the originals be left to themselves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_common::node_view::NodeView;
 
@@ -43,6 +44,26 @@ impl<P: Provider> Shared<P> {
         self.members
             .check_credentials(&request.nodes, is_published, words)
             .await
+    }
+}
+
+impl<P: Provider> Shared<P> {
+    /// Whether nothing tells yet that the credentials are those of the cluster's own project, since not all
+    /// servers can be listed before `again`.
+    ///
+    /// # Errors
+    /// [`CloudError`] if the credentials are in doubt although the servers are listed.
+    pub(super) async fn are_in_doubt(
+        &self,
+        request: &LoadBalancerRequest,
+        listing: &Listing<ListedOf<P>>,
+        again: Option<Duration>,
+    ) -> Result<bool, CloudError> {
+        let checked = self.check_credentials(request, listing).await;
+        match again {
+            Some(_) => Ok(checked.is_err()),
+            None => checked.map(|()| false),
+        }
     }
 }
 

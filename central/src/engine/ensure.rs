@@ -84,15 +84,14 @@ impl<P: Provider> EnsurePlan<P> {
             };
         let mut unsettled = None;
         let mut applied = None;
+        let mut is_in_doubt = false;
         let (known, as_of) = match there {
             Found::Applied(listed) => {
                 applied = Some(*listed);
                 (None, query.asked)
             }
             Found::Nothing(listing) => {
-                if again.is_none() {
-                    shared.check_credentials(request, &listing).await?;
-                }
+                is_in_doubt = shared.are_in_doubt(request, &listing, again).await?;
                 (None, listing.begun)
             }
             Found::Unsettled(left) => {
@@ -142,7 +141,7 @@ impl<P: Provider> EnsurePlan<P> {
             unsettled = shared.unsettled(&query);
         }
         let plan = match P::plan(&desired, observed) {
-            _ if unsettled.is_some() || applied.is_some() => Plan::default(),
+            _ if unsettled.is_some() || applied.is_some() || is_in_doubt => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
             Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
             Err(why) => return Err(why.with(notices)),

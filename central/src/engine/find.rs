@@ -8,7 +8,7 @@ use mooring_common::names::annotations;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::applied::{applied, id_of};
+use super::applied::{applied, id_of, noted};
 use super::cache::CachedState;
 use super::listing::Listing;
 use super::members::Members;
@@ -54,6 +54,8 @@ pub(super) struct Query {
     settle_time: Duration,
     /// What the Service says was carried out.
     pub(super) applied: Option<String>,
+    /// The ID in that, where no other annotation of central's has it.
+    noted: Option<String>,
     /// Whether it may take over what somebody else uses.
     pub(super) may_take_over: bool,
     /// When it was asked.
@@ -61,7 +63,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    pub(super) fn of(request: &LoadBalancerRequest, provider: &impl Provider) -> Self {
+    pub(super) fn of<P: Provider>(request: &LoadBalancerRequest, provider: &P) -> Self {
         let others = request.others.iter();
         Self {
             uid: request.service.uid.clone(),
@@ -77,6 +79,7 @@ impl Query {
                 .service
                 .annotation(annotations::APPLIED)
                 .map(ToOwned::to_owned),
+            noted: noted(&request.service, P::WORDS).map(ToOwned::to_owned),
             settle_time: request.settle_time,
             may_take_over: request.may_take_over,
             asked: Instant::now(),
@@ -255,12 +258,15 @@ impl<P: Provider> Shared<P> {
         Ok(Some(known))
     }
 
-    /// The IDs that are known of a Service's load balancer.
+    /// The IDs that are known of a Service's load balancer: by its annotations, which anybody may have written,
+    /// and from this process.
     pub(super) fn recorded(&self, query: &Query) -> Vec<String> {
-        let noted = query.claim.id.clone();
         let last = self.cache.last_id(&query.uid);
-        let last = last.filter(|last| noted.as_ref() != Some(last));
-        noted.into_iter().chain(last).collect()
+        let mut recorded: Vec<String> = Vec::new();
+        for id in [query.claim.id.clone(), query.noted.clone(), last] {
+            recorded.extend(id.filter(|id| !recorded.contains(id)));
+        }
+        recorded
     }
 
     /// What there is by the IDs that are known of a Service's load balancer, whatever a listing says.

@@ -2,6 +2,7 @@
 //! Nodes.
 
 mod services;
+mod tenants;
 
 use std::time::{Duration, Instant};
 

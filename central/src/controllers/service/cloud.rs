@@ -11,12 +11,14 @@
 //! the Service is still the same; nothing is created that the API server itself does not want.
 //! Events tell what is news.
 //!
-//! **Assumptions.** Services of other classes are others', their finalizers too.
+//! **Assumptions.** Services of other classes are others', their finalizers too. A status that another has
+//! written proves nothing here (`hand_over.rs`).
 
 mod changes;
 mod cluster;
 mod endpoints;
 mod guard;
+mod hand_over;
 mod interruption;
 mod metrics;
 mod node_rounds;
@@ -37,6 +39,7 @@ use mooring_common::engine::Outcome;
 use mooring_common::k8s::{Cache, EventKind, ObjectKey};
 use tokio::sync::watch;
 
+use super::restorations::Restorations;
 use super::routing::Routing;
 use super::{Failure, Queue};
 use crate::cloud_provider::load_balancers::{
@@ -110,6 +113,7 @@ pub(super) struct CloudServices {
     metrics: Metrics,
     service_states: ServiceStates,
     status: Status,
+    restorations: Restorations,
     orphans: Orphans,
     secrets: FollowedSecrets,
     views: Views,
@@ -140,6 +144,7 @@ impl CloudServices {
             metrics: cloud.metrics,
             service_states: ServiceStates::default(),
             status: Status::default(),
+            restorations: Restorations::default(),
             orphans: Orphans::default(),
             secrets: FollowedSecrets::default(),
             views: Views::default(),
@@ -225,6 +230,9 @@ impl CloudServices {
         let is_ours = self.routing.is_ours(service);
         self.forget(self.service_states.looks_at(service, is_ours));
         if !is_ours || self.service_states.is_foreign(service) {
+            if let Some(unfinished) = self.let_go(service).await {
+                return unfinished;
+            }
             return Outcome::NotOurs("its loadBalancerClass is another's".to_owned());
         }
         if self.is_wanted(service) {
@@ -233,23 +241,6 @@ impl CloudServices {
             self.remove(service.clone()).await
         } else {
             Outcome::NotOurs("it wants no load balancer".to_owned())
-        }
-    }
-
-    /// The Service is another's to serve from now on, or was all the time. What it has here goes.
-    pub(super) async fn hand_over(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
-        self.orphans.passed(&service.key);
-        self.secrets.unname(&service.key);
-        if !self.may_hold(service) {
-            if !service.has_finalizer() {
-                // No cloud makes anything before the finalizer is on: what it says later is of another's.
-                self.forget(self.service_states.begins_elsewhere(service));
-            }
-            return None;
-        }
-        match self.take_back(service).await {
-            Ok(_) => self.strip(service).await,
-            Err(unfinished) => Some(unfinished),
         }
     }
 

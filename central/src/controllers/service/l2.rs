@@ -16,7 +16,6 @@ mod patch;
 mod plan;
 mod preview;
 mod request;
-mod restorations;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +27,7 @@ use mooring_common::k8s::{Cache, Events, ObjectKey};
 use mooring_common::names::components;
 
 use super::api::{fresh, fresh_all};
+use super::restorations::Restorations;
 use super::routing::{Routing, Server};
 use super::{Failure, L2, Queue, WithoutAddress};
 use crate::controllers::Context;
@@ -36,7 +36,6 @@ use crate::views::namespace_view::NamespaceView;
 use crate::views::service_view::ServiceView;
 use observe::{Allocated, Obstacle};
 pub use preview::{L2Snapshot, preview};
-use restorations::Restorations;
 
 /// How long to wait for the namespaces at the start, where an L2Network asks for their labels: without
 /// them, Services would be refused that are served a moment later.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use mooring_cloud_sim::phoenixnap::CLIENT_SECRET;
+use mooring_cloud_sim::phoenixnap::{CLIENT_SECRET, Kind};
 use mooring_test_cluster::cluster::logged;
 use mooring_test_support::program::Program;
 use serde_json::json;
@@ -114,5 +114,20 @@ async fn a_network_that_is_not_there_or_elsewhere_keeps_it_from_starting() {
         assert!(log.contains(told), "{told} is missing:\n{log}");
         assert!(!log.contains(CLIENT_SECRET), "{log}");
     }
+    cluster.finish().await;
+}
+
+/// Nothing gives them back then, and they are billed.
+#[tokio::test]
+async fn marked_blocks_are_named_where_services_get_no_addresses() {
+    let cluster = CloudCluster::start().await;
+    let tags = json!({
+        "usage": "cloud-provider-phoenixnap-auto", "cluster": "theirs", "delete": "true",
+    });
+    let block = json!({ "cidr": "203.0.113.64/29", "tags": tags });
+    let block = phoenixnap(&cluster).put(Kind::Block, block);
+    let central = cluster.for_cloud().try_start().await;
+    logged(&central, "PNAP_LOAD_BALANCER is empty").await;
+    logged(&central, &block).await;
     cluster.finish().await;
 }

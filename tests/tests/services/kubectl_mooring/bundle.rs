@@ -32,6 +32,10 @@ spec:
       env:
         - {name: CLOUD_ACCESS_TOKEN, value: $CREDENTIAL}
         - {name: LOCATION, value: PHX}
+        - {name: SETTINGS, value: '{"password":"$CREDENTIAL","zone":"z1"}'}
+    - name: beside
+      image: example.com/beside:1
+      args: [--token, $CREDENTIAL]
 "#;
 
 #[tokio::test]
@@ -72,10 +76,12 @@ async fn km_09_a_bundle_has_what_helps_and_no_credential() {
     let all = Command::new("tar").args(["-xzOf", &name]).output().unwrap();
     let all = String::from_utf8(all.stdout).unwrap();
     assert!(!all.contains(TOKEN), "{all}");
+    assert!(!all.contains("the log cannot be read"), "{all}");
     for kept in [
         "PHX",
         "CLOUD_ACCESS_TOKEN",
         "--some-token=REDACTED",
+        r#"{"password":"REDACTED","zone":"z1"}"#,
         &namespace.network,
     ] {
         assert!(all.contains(kept), "{kept}: {all}");

@@ -4,7 +4,7 @@ use mooring_common::engine::Outcome;
 use mooring_common::names::reasons;
 
 use super::{CloudServices, SOON, service_states};
-use crate::cloud_api::ErrorKind;
+use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{ReconcileError, Stop};
 use crate::controllers::service::{Failure, Reason};
 use crate::views::service_view::ServiceView;
@@ -53,7 +53,7 @@ impl Attempt {
             ),
             service_states::Cause::Drift | service_states::Cause::Service => (
                 reasons::SYNC_LOAD_BALANCER_FAILED,
-                "Error syncing load balancer",
+                "Error syncing load balancer: failed to ensure load balancer",
             ),
         };
         Self {
@@ -65,7 +65,11 @@ impl Attempt {
 
     /// To remove one.
     pub(super) fn to_remove() -> Self {
-        Self::to(service_states::Cause::Service)
+        Self {
+            reason: reasons::SYNC_LOAD_BALANCER_FAILED,
+            words: "Error syncing load balancer",
+            has_written: false,
+        }
     }
 }
 
@@ -80,8 +84,7 @@ impl CloudServices {
             Cause::Cloud(ReconcileError::Stopped(stop)) => stopped(stop),
             Cause::Cloud(ReconcileError::Cloud(error)) => {
                 self.meets(service, Reason::Cloud(error.kind));
-                self.tell_failure(service, attempt, &error.to_string())
-                    .await;
+                self.tell_failure(service, attempt, &told(&error)).await;
                 if error.kind == ErrorKind::Invalid {
                     // Another Service may have what it asks for.
                     self.service_states.refused(&service.key);
@@ -134,6 +137,15 @@ impl CloudServices {
     async fn tell_failure(&self, service: &ServiceView, attempt: &Attempt, text: &str) {
         let note = format!("{}: {text}", attempt.words);
         self.warn(&service.reference(), attempt.reason, &note).await;
+    }
+}
+
+/// What went wrong: the cloud's own words first, which the users of the Go controllers look for there.
+fn told(error: &CloudError) -> String {
+    let all = error.to_string();
+    match &error.words {
+        Some(words) => format!("{words} ({})", all.replacen(&format!(": {words}"), "", 1)),
+        None => all,
     }
 }
 

@@ -193,10 +193,19 @@ impl CloudServices {
         }
         let operations = self.status.operations(&service, provided);
         let is_written = !operations.is_empty();
+        let is_restored = is_written && begun.is_none() && self.has_said(&service, provided);
+        let now = std::time::Instant::now();
+        if is_restored && let Some(delay) = self.restorations.wait(&service.key, now) {
+            let again = provided.again.map_or(delay, |again| again.min(delay));
+            return Ok(Outcome::DoneFor(again));
+        }
         if is_written {
             let written = self.cluster.patch(&service.key, operations).await?;
             self.status.learn(&written, provided);
             service = Arc::new(written);
+        }
+        if is_restored {
+            self.restorations.note(&service.key, now);
         }
         // What we have written is no news.
         self.service_states.sees(&service);
@@ -217,10 +226,17 @@ impl CloudServices {
                 self.ensured(&service).await;
                 self.look_at_refused();
             }
-            None if is_written => self.ensured(&service).await,
+            None if is_written && !is_restored => self.ensured(&service).await,
             None => {}
         }
         Ok(provided.again.map_or(Outcome::Done, Outcome::DoneFor))
+    }
+
+    /// Whether the Service has said all that it is to say since this process has written it. If it does not
+    /// any more, somebody has written something else there.
+    fn has_said(&self, service: &ServiceView, provided: &LoadBalancerStatus) -> bool {
+        let written = self.service_states.as_ensured(service);
+        written.is_some_and(|written| self.status.operations(&written, provided).is_empty())
     }
 
     async fn ensured(&self, service: &ServiceView) {

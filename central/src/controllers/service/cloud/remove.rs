@@ -24,7 +24,7 @@ pub(super) enum Removed {
 }
 
 /// How far a removal has come.
-enum Attempted {
+pub(super) enum Attempted {
     /// To its end.
     Over(Removed),
     /// It goes on.
@@ -103,9 +103,7 @@ impl CloudServices {
         let mut attempt = Attempt::to_remove();
         match self.try_to_take_back(service, &mut attempt).await {
             Ok(Attempted::Over(removed)) => {
-                self.service_states.removed(service);
-                self.look_at_refused();
-                self.cloud.forget(&service.uid);
+                self.taken_back(service);
                 Ok(removed)
             }
             Ok(Attempted::Goes(outcome)) => Err(outcome),
@@ -113,7 +111,14 @@ impl CloudServices {
         }
     }
 
-    async fn try_to_take_back(
+    /// Nothing here is the Service's any more.
+    pub(super) fn taken_back(&self, service: &ServiceView) {
+        self.service_states.removed(service);
+        self.look_at_refused();
+        self.cloud.forget(&service.uid);
+    }
+
+    pub(super) async fn try_to_take_back(
         &self,
         service: &Arc<ServiceView>,
         attempt: &mut Attempt,

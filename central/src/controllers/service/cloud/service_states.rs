@@ -57,7 +57,7 @@ struct ServiceState {
     begun: Option<(Arc<ServiceView>, Cause)>,
     /// The disruptive steps that were told of.
     disruption: Option<String>,
-    /// Whether its removal was told of.
+    /// Whether something was there to remove, and its removal was told of.
     removing: bool,
     told: HashMap<Notice, Instant>,
     /// As it was when it was last to be provided.
@@ -134,9 +134,14 @@ impl ServiceStates {
 
     /// Whether this process has provided it before.
     pub(super) fn was_ensured(&self, service: &ServiceView) -> bool {
+        self.as_ensured(service).is_some()
+    }
+
+    /// As it was when this process had provided it last.
+    pub(super) fn as_ensured(&self, service: &ServiceView) -> Option<Arc<ServiceView>> {
         let state = self.lock();
-        let entry = state.by_uid.get(&service.uid);
-        entry.is_some_and(|entry| entry.ensured.is_some())
+        let ensured = state.by_uid.get(&service.uid)?.ensured.as_ref()?;
+        Some(ensured.service.clone())
     }
 
     /// Whether the same is wanted by both.
@@ -237,11 +242,13 @@ impl ServiceStates {
 
     /// Nothing in the cloud is its any more.
     pub(super) fn removed(&self, service: &ServiceView) {
-        let removed = ServiceState {
+        let mut state = self.lock();
+        let entry = state.by_uid.entry(service.uid.clone()).or_default();
+        *entry = ServiceState {
             elsewhere: true,
+            foreign: entry.foreign,
             ..ServiceState::default()
         };
-        self.lock().by_uid.insert(service.uid.clone(), removed);
     }
 
     /// Nothing in the cloud is its, since another serves it from the beginning. Returns what was known of
@@ -254,14 +261,15 @@ impl ServiceStates {
         state.forget(before.filter(|uid| *uid != service.uid)?)
     }
 
-    /// Whether something in the cloud may be its. `None`: this process has not provided it, one before
-    /// may have.
+    /// Whether something in the cloud may be its. `None`: this process has neither provided it nor found
+    /// something of it, one before may have provided it.
     pub(super) fn may_hold(&self, service: &ServiceView) -> Option<bool> {
         let state = self.lock();
-        match state.by_uid.get(&service.uid) {
-            Some(entry) if entry.elsewhere => Some(false),
-            Some(entry) if entry.begun.is_some() || entry.ensured.is_some() => Some(true),
-            _ => None,
+        let entry = state.by_uid.get(&service.uid)?;
+        let is_here = entry.begun.is_some() || entry.ensured.is_some() || entry.removing;
+        match entry.elsewhere {
+            true => Some(false),
+            false => is_here.then_some(true),
         }
     }
 

@@ -77,6 +77,48 @@ async fn token_of_another_project_changes_nothing() {
     }
 }
 
+/// As long as the servers cannot be listed, nothing tells whose project it is: a first load balancer there
+/// would bear the cluster's mark, and disarm the check.
+#[tokio::test]
+async fn another_project_whose_servers_cannot_be_listed_gets_nothing() {
+    let (project, cloud) = project(0).await;
+    let balancers = balancers(&cloud);
+    project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
+    let mut request = recorded(1, &uid(5));
+    let others = [recorded(2, &uid(6)).service];
+    request.others = others.into_iter().collect();
+    let waits = ensure(&balancers, &request, &Open::default()).await;
+    let Ok(Progress::Wait { after, .. }) = waits else {
+        panic!("{waits:?}")
+    };
+    assert_eq!(writes(&cloud), [""; 0]);
+    tokio::time::sleep(after).await;
+    let refused = ensure(&balancers, &request, &Open::default()).await;
+    let Err(ReconcileError::Cloud(error)) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert!(error.to_string().contains("project"), "{error}");
+    assert_eq!(writes(&cloud), [""; 0]);
+}
+
+/// In the cluster's own project it is only later.
+#[tokio::test]
+async fn own_project_whose_servers_cannot_be_listed_gets_it_later() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    project.fail_once("GET /v1/servers", Reply::json("{}").status(500));
+    let request = recorded(1, &uid(5));
+    let waits = ensure(&balancers, &request, &Open::default()).await;
+    let Ok(Progress::Wait { after, .. }) = waits else {
+        panic!("{waits:?}")
+    };
+    assert_eq!(writes(&cloud), [""; 0]);
+    tokio::time::sleep(after).await;
+    let made = ensure(&balancers, &request, &Open::default()).await;
+    assert!(matches!(made, Ok(Progress::Wait { .. })), "{made:?}");
+    assert_eq!(project.of(BALANCERS).len(), 1);
+}
+
 /// The servers are there: somebody has deleted it by hand.
 #[tokio::test]
 async fn recreates_deleted_load_balancer_when_servers_are_known() {

@@ -27,6 +27,11 @@ impl Project {
         *self.failing.lock().unwrap() = Some((line.to_owned(), reply));
     }
 
+    /// Whether the request that was to fail has come.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failing.lock().unwrap().is_none()
+    }
+
     /// From now on, requests that begin like this and whose body has this in it are refused.
     pub(super) fn refuse(&self, line: &str, body: &str) {
         *self.refused.lock().unwrap() = Some((line.to_owned(), body.to_owned()));

@@ -48,6 +48,57 @@ async fn keeps_last_member_if_successors_are_refused() {
     assert_eq!(addresses(&project, &uuid), ["10.0.0.1"]);
 }
 
+/// The cloud begins to work on the load balancer once it has refused to delete a pool that is not empty.
+struct BusyAfterRefusal {
+    project: Project,
+    uuid: String,
+}
+
+#[async_trait]
+impl WriteGuard for BusyAfterRefusal {
+    fn before_write(&self) -> Result<(), Stop> {
+        if self.project.has_failed() {
+            self.project.set(&self.uuid, "status", json!("changing"));
+            let busy = Reply::json(json!({"detail": "It is changing."})).status(400);
+            self.project.fail_once("DELETE", busy);
+        }
+        Ok(())
+    }
+
+    async fn before_creation(&self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn written(&self) {}
+}
+
+/// What cannot be emptied since the cloud is at work is tried again: nothing else would wake the Service.
+#[tokio::test]
+async fn pool_that_cannot_be_emptied_now_goes_later() {
+    let (project, cloud) = project(1).await;
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
+    let mut one_port = request(1, 1);
+    std::sync::Arc::make_mut(&mut one_port.service).ports.pop();
+    let full = Reply::json(json!({"detail": "It has members."})).status(400);
+    project.fail_once(&format!("DELETE /v1/{POOLS}/"), full);
+    let guard = BusyAfterRefusal {
+        project: project.clone(),
+        uuid: uuid.clone(),
+    };
+    let waits = ensure(&balancers, &one_port, &guard).await;
+    assert!(matches!(waits, Ok(Progress::Wait { .. })), "{waits:?}");
+    assert_eq!(project.of(POOLS).len(), 2);
+    project.set(&uuid, "status", json!("running"));
+    let mut end = waits;
+    while matches!(end, Ok(Progress::Wait { .. })) {
+        end = ensure(&balancers, &one_port, &Open::default()).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");
+    assert_eq!(project.of(POOLS).len(), 1);
+}
+
 /// Private networks end at their zone.
 #[tokio::test]
 async fn leaves_out_server_of_another_zone() {

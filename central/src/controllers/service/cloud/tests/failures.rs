@@ -23,8 +23,28 @@ async fn sv_06_reports_and_retries_failure() {
     assert_eq!(world.pass("web").await, failed);
     let told = world.cluster.events.lock().unwrap().pop().unwrap();
     assert_eq!(told.1, reasons::SYNC_LOAD_BALANCER_FAILED);
-    assert_eq!(told.2, "Error syncing load balancer: fake: out of order");
+    let begin = "Error syncing load balancer: failed to ensure load balancer:";
+    assert_eq!(told.2, format!("{begin} fake: out of order"));
     assert_eq!(world.pass("web").await, Outcome::Done);
+}
+
+/// As the Go controllers tell it: the users of Linode's look for the words right after that.
+#[tokio::test(start_paused = true)]
+async fn words_of_the_cloud_come_first() {
+    let world = World::new();
+    world.add("web");
+    let words = "[400] IPv4 address is not reserved";
+    let message = format!("POST /v4/nodebalancers: 400 Bad Request: {words}; write another one");
+    let refused = CloudError {
+        words: Some(words.to_owned()),
+        ..CloudError::new("fake", ErrorKind::Invalid, message)
+    };
+    world.cloud.state.lock().unwrap().failures = vec![refused.into()];
+    world.pass("web").await;
+    let told = world.cluster.events.lock().unwrap().pop().unwrap();
+    let expected = "Error syncing load balancer: failed to ensure load balancer: [400] IPv4 address is not \
+                    reserved (fake: POST /v4/nodebalancers: 400 Bad Request; write another one)";
+    assert_eq!(told.2, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -236,6 +236,8 @@ pub(super) struct CloudState {
     pub(super) secrets: HashMap<String, BTreeSet<String>>,
     /// The address of each load balancer. `None`: 192.0.2.1.
     pub(super) address: Option<String>,
+    /// Of each removal that was planned: whether the Service's status counts.
+    pub(super) removals: Vec<bool>,
 }
 
 /// A cloud whose load balancers are lists of members: one write for each. What they present is among them.
@@ -415,11 +417,14 @@ impl LoadBalancers for FakeCloud {
         &self,
         request: &LoadBalancerRequest,
     ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
+        let counts = !request.service.ingress.is_empty();
+        self.state.lock().unwrap().removals.push(counts);
         self.plan(request, None)
     }
 
     fn may_have(&self, service: &ServiceView) -> bool {
-        !service.annotations.is_empty()
+        let is_recorded = !service.annotations.is_empty();
+        is_recorded || !service.ingress.is_empty() || service.creation_asked.is_some()
     }
 
     fn forget(&self, service_uid: &str) {

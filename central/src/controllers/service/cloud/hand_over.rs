@@ -1,0 +1,113 @@
+//! Services that are another's to serve: what they have here goes.
+//!
+//! Who serves a Service writes its status, and lets its user choose what is written there: a host name at
+//! cloudscale.ch, an address of an L2Network. So such a status does not prove what is the Service's in this
+//! cloud, unless this process has written it for this cloud. A mark proves it, and the name.
+
+use std::sync::Arc;
+
+use mooring_common::engine::Outcome;
+use mooring_common::names::{finalizers, reasons};
+
+use super::CloudServices;
+use super::interruption::Attempt;
+use super::remove::Attempted;
+use crate::controllers::service::Failure;
+use crate::views::service_view::ServiceView;
+
+impl CloudServices {
+    /// The Service is another's to serve from now on, or was all the time. What it has here goes.
+    pub(in crate::controllers::service) async fn hand_over(
+        &self,
+        service: &Arc<ServiceView>,
+    ) -> Option<Outcome<Failure>> {
+        self.orphans.passed(&service.key);
+        self.secrets.unname(&service.key);
+        if !self.may_hold(service) {
+            if !service.has_finalizer() {
+                // No cloud makes anything before the finalizer is on: what it says later is of another's.
+                self.forget(self.service_states.begins_elsewhere(service));
+            }
+            return None;
+        }
+        let claimed = match self.service_states.was_ensured(service) {
+            true => service.clone(),
+            false => without_status(service),
+        };
+        if !self.says_to_hold(&claimed) {
+            return self.look_for(&claimed).await;
+        }
+        match self.take_back(&claimed).await {
+            Ok(_) => self.strip(service).await,
+            Err(unfinished) => Some(unfinished),
+        }
+    }
+
+    /// Whether it is known that a Service has, or had, something here: by this process, or by what this
+    /// cloud alone writes on it.
+    fn says_to_hold(&self, claimed: &Arc<ServiceView>) -> bool {
+        let unasked = ServiceView {
+            creation_asked: None,
+            ..ServiceView::clone(claimed)
+        };
+        self.may_hold(&unasked)
+    }
+
+    /// Takes back what is here of a Service that does not say so. It is served elsewhere meanwhile, if this
+    /// cloud cannot be asked, or may show something later: the next pass looks again.
+    async fn look_for(&self, claimed: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
+        let mut attempt = Attempt::to_remove();
+        let attempted = self.try_to_take_back(claimed, &mut attempt).await;
+        let is_there = self.service_states.may_hold(claimed) == Some(true);
+        match attempted {
+            Ok(Attempted::Over(_)) => {
+                self.taken_back(claimed);
+                None
+            }
+            Ok(Attempted::Goes(unfinished)) => is_there.then_some(unfinished),
+            Err(cause) if is_there => Some(self.set_back(claimed, cause, &attempt).await),
+            Err(cause) => {
+                let provider = self.provider();
+                tracing::warn!(
+                    provider,
+                    ?cause,
+                    "whether it has something there is not known yet"
+                );
+                None
+            }
+        }
+    }
+
+    /// The Service is of a class that is not ours any more, and was not of another type in between as far as
+    /// is known. What this process has made for it goes; the finalizer is the other controller's by now.
+    pub(super) async fn let_go(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
+        if self.service_states.may_hold(service) != Some(true) {
+            return None;
+        }
+        if let Err(unfinished) = self.take_back(&without_status(service)).await {
+            return Some(unfinished);
+        }
+        if service.has_finalizer() {
+            let note = format!(
+                "Deleted load balancer: the Service has another loadBalancerClass now, and nothing is left in \
+                 {}. The finalizer {} stays, since it is the other controller's now. If that does not take it \
+                 off when the Service is deleted, take it off by hand.",
+                self.provider(),
+                finalizers::SERVICE,
+            );
+            let (about, reason) = (service.reference(), reasons::DELETED_LOAD_BALANCER);
+            self.normal(&about, reason, &note).await;
+        }
+        None
+    }
+}
+
+/// A Service as it would be if nobody had given it anything.
+fn without_status(service: &ServiceView) -> Arc<ServiceView> {
+    Arc::new(ServiceView {
+        status: Vec::new(),
+        status_has_hostname: false,
+        ingress: Vec::new(),
+        ..service.clone()
+    })
+}

@@ -1,0 +1,157 @@
+//! Services that are another's to serve: another cloud's, or another controller's.
+
+use mooring_common::names::annotations;
+
+use super::*;
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::cloud_provider::load_balancers::ReconcileError;
+
+/// A Service that another cloud serves, as one process after the other finds it.
+fn served_elsewhere(world: &World) -> Arc<ServiceView> {
+    world.add("web");
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["finalizers"] = json!([finalizers::SERVICE]);
+        service["status"] = json!({"loadBalancer": {"ingress": [{"hostname": "theirs.example"}]}});
+    });
+    world.cluster.service(&key("web")).unwrap()
+}
+
+/// Another serves it from now on.
+fn elsewhere(service: &mut Value) {
+    service["spec"]["loadBalancerClass"] = json!("example.com/x");
+}
+
+/// Its class is another controller's from now on, and it was ours a moment before.
+fn leave(world: &World) {
+    world.cluster.edit(&key("web"), |service| {
+        elsewhere(service);
+        service["status"] = json!({"loadBalancer": {}});
+    });
+}
+
+fn down() -> ReconcileError {
+    CloudError::new("fake", ErrorKind::Server, "down").into()
+}
+
+fn plans(world: &World) -> usize {
+    world.cloud.plans.load(Ordering::SeqCst)
+}
+
+fn removals(world: &World) -> Vec<bool> {
+    std::mem::take(&mut world.cloud.state.lock().unwrap().removals)
+}
+
+/// Goes on until nothing is left here.
+async fn handed_over(world: &World) {
+    for _ in 0..3 {
+        let service = world.cluster.service(&key("web")).unwrap();
+        if world.services.hand_over(&service).await.is_none() {
+            return;
+        }
+    }
+    panic!("something is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_that_another_has_written_proves_nothing() {
+    let world = World::new();
+    let theirs = served_elsewhere(&world);
+    assert!(world.services.hand_over(&theirs).await.is_none());
+    assert_eq!(removals(&world), [false]);
+
+    // What this process has written for this cloud counts.
+    let world = World::served().await;
+    world.cluster.edit(&key("web"), elsewhere);
+    handed_over(&world).await;
+    let removals = removals(&world);
+    assert!(!removals.is_empty() && removals.iter().all(|by_status| *by_status));
+}
+
+/// It says nothing that this cloud writes, so that it does not wait for this cloud.
+#[tokio::test(start_paused = true)]
+async fn outage_holds_up_no_service_of_another_cloud() {
+    let world = World::new();
+    let theirs = served_elsewhere(&world);
+    world.cloud.state.lock().unwrap().failures = vec![down()];
+    assert!(world.services.hand_over(&theirs).await.is_none());
+    assert!(world.cluster.reasons().is_empty());
+    // The next pass looks again, and the one after that need not.
+    for _ in 0..2 {
+        assert!(world.services.hand_over(&theirs).await.is_none());
+        assert_eq!(plans(&world), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_records_something_waits_until_it_is_gone() {
+    let world = World::new();
+    served_elsewhere(&world);
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["annotations"] = json!({"k8s.cloudscale.ch/loadbalancer-uuid": "lb"});
+    });
+    let theirs = world.cluster.service(&key("web")).unwrap();
+    world.cloud.state.lock().unwrap().failures = vec![down()];
+    let unfinished = world.services.hand_over(&theirs).await.map(told);
+    assert_eq!(unfinished, Some(Outcome::Backoff("fake: down".to_owned())));
+    assert!(world.services.hand_over(&theirs).await.is_none());
+    assert_eq!(removals(&world), [false, false]);
+}
+
+/// That a load balancer was asked for says not where: what is found here goes all the same, and is waited for.
+#[tokio::test(start_paused = true)]
+async fn what_is_found_is_removed_although_nothing_records_it() {
+    let world = World::new();
+    world.add("web");
+    world.cluster.edit(&key("web"), |service| {
+        elsewhere(service);
+        service["metadata"]["finalizers"] = json!([finalizers::SERVICE]);
+        service["metadata"]["annotations"] =
+            json!({annotations::CREATION_ASKED: "2026-01-01T00:00:00Z"});
+    });
+    let moved = world.cluster.service(&key("web")).unwrap();
+    let there = ("web".to_owned(), Vec::new());
+    world.cloud.state.lock().unwrap().balancers.extend([there]);
+    world.cluster.deposed.store(true, Ordering::SeqCst);
+    assert!(world.services.hand_over(&moved).await.is_some());
+    assert!(world.cloud.members("web").is_some());
+    world.cluster.deposed.store(false, Ordering::SeqCst);
+    handed_over(&world).await;
+    assert!(world.cloud.members("web").is_none());
+}
+
+/// Type and class have changed between two passes.
+#[tokio::test(start_paused = true)]
+async fn service_that_leaves_for_another_class_leaves_nothing_here() {
+    let world = World::served().await;
+    leave(&world);
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    assert!(world.cloud.members("web").is_none());
+    assert_eq!(removals(&world), [false], "its status is another's");
+    let expected = [
+        reasons::DELETING_LOAD_BALANCER,
+        reasons::DELETED_LOAD_BALANCER,
+    ];
+    assert_eq!(world.cluster.reasons(), expected);
+
+    // The finalizer is the other controller's by now, also when the class goes with the type.
+    let (patches, before) = (world.patches(), plans(&world));
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    world.cluster.edit(&key("web"), |service| {
+        service["spec"] = json!({"type": "ClusterIP"});
+    });
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    assert_eq!((world.patches(), plans(&world)), (patches, before));
+    assert!(world.cluster.reasons().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn outage_only_delays_what_a_leaving_service_leaves() {
+    let world = World::served().await;
+    leave(&world);
+    world.cloud.state.lock().unwrap().failures = vec![down()];
+    let failed = Outcome::Backoff("fake: down".to_owned());
+    assert_eq!(world.pass("web").await, failed);
+    assert!(world.cloud.members("web").is_some());
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    assert!(world.cloud.members("web").is_none());
+}
