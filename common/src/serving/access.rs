@@ -27,8 +27,9 @@ use crate::errors::with_causes;
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// How many answers of each kind are remembered: a flood of tokens fills no memory.
 const MOST_REMEMBERED: usize = 256;
-/// For how long a token that was permitted is asked about without waiting behind those that never were.
-const KNOWN: Duration = Duration::from_secs(600);
+/// For how long a token that was permitted is asked about without waiting behind those that never were, and counts where
+/// the API server does not answer: what goes on without it is to be seen without it.
+const KNOWN: Duration = Duration::from_secs(24 * 3600);
 /// How often the API server is asked about tokens that were never permitted.
 const STRANGERS: f64 = 2.0;
 /// How many of them at once after a pause.
@@ -75,8 +76,11 @@ impl Reviewed {
     fn learn(&mut self, key: Key, status: StatusCode) {
         if status == StatusCode::OK {
             self.refused.remove(&key);
-            if self.permitted.len() < MOST_REMEMBERED || self.permitted.contains_key(&key) {
-                self.permitted.insert(key, Instant::now());
+            self.permitted.insert(key, Instant::now());
+            if self.permitted.len() > MOST_REMEMBERED {
+                let oldest = self.permitted.iter().min_by_key(|(_, at)| **at);
+                let oldest = oldest.map(|(key, _)| key.clone());
+                oldest.and_then(|key| self.permitted.remove(&key));
             }
         } else {
             self.permitted.remove(&key);
@@ -111,7 +115,8 @@ impl Access {
             reviewed.permitted.contains_key(&key)
         };
         if is_known {
-            return self.review(key).await;
+            let answer = self.review(key).await;
+            return answer.unwrap_or(StatusCode::OK);
         }
         let Ok(_turn) = self.asking.acquire().await else {
             return StatusCode::SERVICE_UNAVAILABLE;
@@ -123,28 +128,25 @@ impl Access {
         if self.strangers.admit().await.is_err() {
             return StatusCode::TOO_MANY_REQUESTS;
         }
-        self.review(key).await
+        let answer = self.review(key).await;
+        answer.unwrap_or_else(|| {
+            tracing::warn!(path, "the API server does not answer who may read this");
+            StatusCode::SERVICE_UNAVAILABLE
+        })
     }
 
-    async fn review(&self, key: Key) -> StatusCode {
+    /// What the API server says now, if it answers.
+    async fn review(&self, key: Key) -> Option<StatusCode> {
         let (token, path) = &key;
         match timeout(LONGEST_REVIEW, self.ask(token, path)).await {
             Ok(Ok(status)) => {
                 self.reviewed().learn(key, status);
-                return status;
+                return Some(status);
             }
-            Ok(Err(error)) => {
-                tracing::warn!(
-                    error = with_causes(&error),
-                    path,
-                    "cannot ask the API server who may read this"
-                );
-            }
-            Err(_) => {
-                tracing::warn!(path, "the API server does not answer who may read this");
-            }
+            Ok(Err(error)) => tracing::debug!(error = with_causes(&error), path, "not reviewed"),
+            Err(_) => tracing::debug!(path, "not reviewed within {LONGEST_REVIEW:?}"),
         }
-        StatusCode::SERVICE_UNAVAILABLE
+        None
     }
 
     fn reviewed(&self) -> MutexGuard<'_, Reviewed> {
@@ -264,5 +266,33 @@ mod tests {
         assert!(reviewed.permitted.contains_key(&key(0)));
         reviewed.learn(key(0), StatusCode::UNAUTHORIZED);
         assert!(reviewed.permitted.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_was_permitted_reads_while_the_api_server_is_away() {
+        let away = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(away).unwrap();
+        let access = Access::new(client, HashSet::new());
+        let (known, path) = key(0);
+        access.reviewed().learn(key(0), StatusCode::OK);
+        tokio::time::advance(REMEMBERED).await;
+        assert_eq!(access.decide(&known, &path).await, StatusCode::OK);
+        let stranger = access.decide("another", &path).await;
+        assert_eq!(stranger, StatusCode::SERVICE_UNAVAILABLE);
+        tokio::time::advance(KNOWN).await;
+        let forgotten = access.decide(&known, &path).await;
+        assert_eq!(forgotten, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_many_that_are_permitted_the_last_are_remembered() {
+        let mut reviewed = Reviewed::default();
+        for number in 0..=MOST_REMEMBERED {
+            reviewed.learn(key(number), StatusCode::OK);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(reviewed.permitted.len(), MOST_REMEMBERED);
+        assert_eq!(reviewed.answer(&key(0)), None);
+        assert_eq!(reviewed.answer(&key(MOST_REMEMBERED)), Some(StatusCode::OK));
     }
 }

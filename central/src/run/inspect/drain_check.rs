@@ -101,6 +101,14 @@ fn hand_over(
             .remedy(remedy)
             .see(TAKE_OUT);
     }
+    if service.is_local && snapshot.objects.slices.is_none() {
+        let line = format!(
+            "{of}: not known whether another node can take over: EndpointSlices may not be listed, and its policy is Local"
+        );
+        return Finding::warning(subject, "UnknownEndpoints", line)
+            .remedy("ask again with the missing right")
+            .see(TAKE_OUT);
+    }
     let line = format!("{of} goes to {}", next(snapshot, network, &others));
     Finding::ok(subject, "HandedOver", line)
 }

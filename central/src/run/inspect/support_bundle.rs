@@ -22,6 +22,7 @@ use super::flags::Target;
 use super::observe::PODS;
 use super::print::Style;
 use super::rights::{Kind, MissingRight};
+use super::setup::{CENTRAL_CONTAINER, NODE_CONTAINER};
 use super::snapshot::Snapshot;
 use super::status;
 use redact::{redact, redact_text};
@@ -139,6 +140,14 @@ fn objects(snapshot: &Snapshot) -> anyhow::Result<Vec<Entry>> {
     Ok(entries.into_iter().flatten().collect())
 }
 
+/// The container of Mooring's in a Pod, beside which users may run others.
+fn container_of(pod: &Pod) -> Option<String> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut names = containers.map(|container| container.name.as_str());
+    let found = names.find(|name| [CENTRAL_CONTAINER, NODE_CONTAINER].contains(name));
+    found.map(str::to_owned)
+}
+
 /// The logs of Mooring's Pods, also of containers that have ended.
 async fn logs(client: &Client, snapshot: &mut Snapshot) -> Vec<Entry> {
     let pods = snapshot.objects.pods.clone().unwrap_or_default();
@@ -152,6 +161,7 @@ async fn logs(client: &Client, snapshot: &mut Snapshot) -> Vec<Entry> {
     for pod in pods {
         for previous in [false, true] {
             let params = LogParams {
+                container: container_of(&pod),
                 previous,
                 tail_lines: Some(LOG_LINES),
                 timestamps: true,

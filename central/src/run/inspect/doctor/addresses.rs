@@ -122,7 +122,7 @@ pub(in crate::run::inspect) fn ready_endpoints(
 }
 
 /// The Nodes that could speak for an address of a Service on a segment, by what their daemons say and by where its
-/// endpoints are.
+/// endpoints are, as far as these may be read.
 pub(in crate::run::inspect) fn able<'a>(
     snapshot: &Snapshot,
     network: &'a L2Network,

@@ -1,7 +1,8 @@
 //! Whether central leads, runs, and may write.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
 use mooring_common::names::policies;
 
@@ -176,8 +177,21 @@ fn fence(snapshot: &Snapshot) -> Option<Finding> {
         .into_iter()
         .filter(|name| !there.iter().any(|bound| bound == name))
         .collect();
+    let is_waived = daemon_set(snapshot).is_some_and(|(_, container)| {
+        let mut arguments = container.args.iter().flatten();
+        arguments.any(|argument| argument == "--allow-unfenced")
+    });
+    let remedy = "upgrade the release with nodeDaemon.fence: true, on Kubernetes 1.30 or newer";
     Some(match gone.is_empty() {
         true => Finding::ok(SUBJECT, "Fence", "the daemons' admission policies are bound"),
+        false if is_waived => Finding::warning(
+            SUBJECT,
+            "FenceWaived",
+            "the fence is waived: the token of one daemon can change every Node",
+        )
+        .evidence("the daemons run with --allow-unfenced")
+        .remedy(remedy)
+        .see(pages::FENCE),
         false => Finding::error(
             SUBJECT,
             "FenceMissing",
@@ -186,21 +200,26 @@ fn fence(snapshot: &Snapshot) -> Option<Finding> {
                 gone.join(", ")
             ),
         )
-        .remedy("upgrade the release with nodeDaemon.fence: true, on Kubernetes 1.30 or newer")
+        .remedy(remedy)
         .see(pages::FENCE),
+    })
+}
+
+/// The DaemonSet of the daemons, and their container.
+fn daemon_set(snapshot: &Snapshot) -> Option<(&DaemonSet, &Container)> {
+    let mut sets = snapshot.objects.daemon_sets.iter().flatten();
+    sets.find_map(|set| {
+        let spec = set.spec.as_ref()?.template.spec.as_ref()?;
+        let mut containers = spec.containers.iter();
+        let found = containers.find(|container| container.name == NODE_CONTAINER)?;
+        Some((set, found))
     })
 }
 
 /// The daemons as a whole; each is looked at with its Node.
 fn daemons(snapshot: &Snapshot) -> Option<Finding> {
-    let sets = snapshot.objects.daemon_sets.as_ref()?;
-    let set = sets.iter().find(|set| {
-        let spec = set.spec.as_ref();
-        let spec = spec.and_then(|spec| spec.template.spec.as_ref());
-        let mut containers = spec.into_iter().flat_map(|spec| &spec.containers);
-        containers.any(|container| container.name == NODE_CONTAINER)
-    });
-    let Some(set) = set else {
+    snapshot.objects.daemon_sets.as_ref()?;
+    let Some((set, _)) = daemon_set(snapshot) else {
         return Some(
             Finding::warning(
                 SUBJECT,

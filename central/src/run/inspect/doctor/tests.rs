@@ -25,6 +25,7 @@ struct Cluster {
     events: Vec<Value>,
     central_ready: bool,
     policies: Vec<&'static str>,
+    daemon_flags: Vec<&'static str>,
 }
 
 fn node(name: &str) -> Value {
@@ -102,6 +103,7 @@ impl Cluster {
                 "mooring-node-own-lease",
                 "mooring-node-own-segment-entry",
             ],
+            daemon_flags: Vec::new(),
         }
     }
 
@@ -128,7 +130,7 @@ impl Cluster {
         });
         let daemon_set = json!({
             "metadata": {"name": "mooring-node"},
-            "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "mooring-node"}]}}},
+            "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "mooring-node", "args": self.daemon_flags}]}}},
             "status": {"numberReady": 2, "desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberMisscheduled": 0},
         });
         let endpoints: Vec<Value> = self
@@ -269,6 +271,19 @@ fn finds_why_central_does_not_work() {
         found.check == "FenceMissing" && found.message.contains("own-lease"),
         "{found:?}"
     );
+}
+
+#[test]
+fn only_warns_of_a_fence_that_is_waived() {
+    let cluster = Cluster {
+        policies: Vec::new(),
+        daemon_flags: vec!["--allow-unfenced"],
+        ..Cluster::well()
+    };
+    let findings = examine(&cluster.snapshot(), &Target::All, Vec::new()).unwrap();
+    let wrong = findings.iter().filter(|one| one.severity != Severity::Ok);
+    let wrong: Vec<_> = wrong.map(|one| (one.check, one.severity)).collect();
+    assert_eq!(wrong, [("FenceWaived", Severity::Warning)]);
 }
 
 #[test]
@@ -518,6 +533,22 @@ fn drain_check_finds_what_would_be_interrupted() {
     cluster.network["status"]["nodes"] = json!([entry("n1", &[])]);
     assert_eq!(errors(cluster), ["OnlyVoter"]);
     assert!(drain_check(&Cluster::well().snapshot(), "n9").is_err());
+}
+
+#[test]
+fn drain_check_says_who_takes_over_only_if_endpoints_are_known() {
+    let found = |policy: &str| {
+        let mut cluster = Cluster::well();
+        cluster.service["spec"]["externalTrafficPolicy"] = json!(policy);
+        let mut snapshot = cluster.snapshot();
+        snapshot.objects.slices = None;
+        let findings = drain_check(&snapshot, "n1").unwrap();
+        let mut findings = findings.into_iter();
+        let found = findings.find(|one| one.message.contains(ADDRESS)).unwrap();
+        (found.check, found.severity)
+    };
+    assert_eq!(found("Cluster"), ("HandedOver", Severity::Ok));
+    assert_eq!(found("Local"), ("UnknownEndpoints", Severity::Warning));
 }
 
 /// Headings as addresses of a page have them.

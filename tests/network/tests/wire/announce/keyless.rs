@@ -34,7 +34,7 @@ fn an_a_daemon_without_a_key_is_silent_and_says_so_until_it_has_one() {
         std::fs::create_dir(&keys).unwrap();
         let flag = format!("--heartbeat-key-file={}", keys.display());
         let node = cluster.node("n1");
-        let _daemon = cluster.start_daemon(node, &[flag.as_str()]).await.unwrap();
+        let daemon = cluster.start_daemon(node, &[flag.as_str()]).await.unwrap();
 
         let admin = cluster.admin.clone();
         let entry = says(&admin, NETWORK, "NoHeartbeatKey").await;
@@ -74,6 +74,15 @@ fn an_a_daemon_without_a_key_is_silent_and_says_so_until_it_has_one() {
         })
         .await;
         signed_is(&admin, "True", "all daemons").await;
+        let log = daemon.log();
+        assert!(log.contains("until there is a secret"), "{log}");
+        let mut lines = log.lines();
+        // A new installation is as usual, but for networks that are there before the secret.
+        let is_warning = |line: &str| {
+            let of_a_segment = line.contains("segment cannot be spoken on");
+            line.contains(" WARN ") && line.contains("secret") && !of_a_segment
+        };
+        assert!(!lines.any(is_warning), "{log}");
         cluster.assert_nothing_refused().await;
     });
 }

@@ -41,9 +41,13 @@ impl Prometheus {
         let rules = std::fs::read_to_string(rules).unwrap();
         let soon = rules.lines().map(|line| {
             let is_wait = line.trim_start().starts_with("for: ");
-            if is_wait { "        for: 1s" } else { line }
+            if is_wait {
+                "        for: 1s".to_owned()
+            } else {
+                line.replace("_timestamp_seconds) > 600", "_timestamp_seconds) > 1")
+            }
         });
-        let soon: Vec<&str> = soon.collect();
+        let soon: Vec<String> = soon.collect();
         std::fs::write(folder.join("alerts.yaml"), soon.join("\n")).unwrap();
         let nodes = cluster.nodes.iter().map(|node| node.ipv4().to_string());
         let nodes = nodes.map(|address| format!("{address}:10270"));
