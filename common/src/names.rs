@@ -431,7 +431,8 @@ pub mod reasons {
     pub const IP_BLOCK_UNTAGGED: &str = "IPBlockUntagged";
     /// Service, Warning: the address that it asks for is its user's own affair.
     pub const ADDRESS_NOT_OURS: &str = "AddressNotOurs";
-    /// Service `default/kubernetes`, Warning: an IP block that nobody needs cannot be given back.
+    /// Service `default/kubernetes`, Warning: an IP block that nobody needs cannot be given back, or one is on its way for
+    /// more than a quarter of an hour.
     pub const IP_BLOCK_STUCK: &str = "IPBlockStuck";
     /// Service `default/kubernetes`, Warning: servers of Nodes are not in the public network.
     pub const NODE_NOT_IN_NETWORK: &str = "NodeNotInNetwork";

@@ -157,8 +157,8 @@ async fn clean_up() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the secrets of heartbeats. Where there are none yet, they are waited for; where there are some
-/// that cannot be used, that is a mistake.
+/// Reads the secrets of heartbeats. Where there are none yet, they are waited for, which is usual on a new
+/// installation; where there are some that cannot be used, that is a mistake.
 fn read_secrets(settings: &Settings) -> anyhow::Result<KeyRing> {
     let until = if settings.allow_unsigned {
         "heartbeats are not signed, so that any machine on a segment can have a say in who speaks there"
@@ -171,6 +171,11 @@ fn read_secrets(settings: &Settings) -> anyhow::Result<KeyRing> {
     };
     match KeyRing::read(path) {
         Ok(ring) => Ok(ring),
+        Err(error) if error.is_none_there() && !settings.allow_unsigned => {
+            let error = with_causes(&error);
+            tracing::info!(error, "{until}");
+            Ok(KeyRing::default())
+        }
         Err(error @ (KeysError::Unreadable { .. } | KeysError::Empty { .. })) => {
             let error = with_causes(&error);
             tracing::warn!(error, "{until}");

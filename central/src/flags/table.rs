@@ -116,7 +116,7 @@ const OF_ALL: &[Flag] = &[
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often a cloud's machines are listed, and every Node is compared with its machine: addresses and labels."),
     flag(NODES, "node-monitor-period", Duration, "5s", Act, "How often Nodes that are not Ready are looked at again."),
     flag(NODES, "node-deletion-grace", Duration, "30s", Act, "How long a Node that has not been initialised yet is kept although its machine seems gone: it may be ahead of the cloud's listing."),
-    flag(NODES, "max-node-deletions-percent", Integer, "20", Act, "If the machines of more than this share of the Nodes (and of more than one) seem gone at once, no Node is deleted and an Event says so. 100 switches the guard off."),
+    flag(NODES, "max-node-deletions-percent", Integer, "20", Act, "If the machines of more than this share of a cloud's Nodes (and of more than one) seem gone at once, no Node is deleted and an Event says so. 100 switches the guard off."),
     flag(NODES, "concurrent-node-syncs", Integer, "4", Act, "How many Nodes are reconciled at the same time."),
     flag(NODES, "concurrent-node-status-updates", Integer, "0", Accept, "Addresses are updated by the same workers as all else."),
     flag(NODES, "concurrent-node-lifecycle-syncs", Integer, "1", Accept, "All Nodes are judged in one pass."),

@@ -22,6 +22,9 @@ use crate::protocol::{Heartbeat, KeyId};
 /// For how long secrets still count that all at once are not in the file any more. The kubelet takes
 /// up to two minutes to show a change to each Pod.
 const REPLACED_COUNT: Duration = Duration::from_secs(300);
+/// For how long nothing is said of first secrets that are not there yet: on a new installation central
+/// makes them, and the kubelet takes up to two minutes to show them.
+const FIRST_AWAITED: Duration = Duration::from_secs(180);
 /// How often the file is looked at for a change.
 const POLL: Duration = Duration::from_secs(5);
 /// The shortest secret that is taken, in bytes.
@@ -82,6 +85,18 @@ pub enum KeysError {
         /// How many.
         count: usize,
     },
+}
+
+impl KeysError {
+    /// Whether there is no secret, rather than one that cannot be used.
+    #[must_use]
+    pub fn is_none_there(&self) -> bool {
+        match self {
+            Self::Empty { .. } => true,
+            Self::Unreadable { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::TooLarge { .. } | Self::Short { .. } | Self::TooMany { .. } => false,
+        }
+    }
 }
 
 /// One secret.
@@ -272,6 +287,16 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// What is logged of secrets that cannot be read. Nothing as long as the first ones may still come.
+fn complaint(error: &KeysError, held: &KeyRing, waited: Duration) -> Option<&'static str> {
+    match held.is_empty() {
+        true if !error.is_none_there() => Some("the heartbeat secrets cannot be used"),
+        true if waited < FIRST_AWAITED => None,
+        true => Some("there is still no secret to sign heartbeats with"),
+        false => Some("the heartbeat secrets stay as they were"),
+    }
+}
+
 /// Keeps `ring` as the file has it, for as long as the future is polled. What cannot be read is
 /// logged, and the last secrets stand. So do, for `REPLACED_COUNT`, secrets of which the file has
 /// none any more: other daemons see the change up to two minutes earlier or later.
@@ -279,6 +304,7 @@ pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<KeyRing>>) {
     let mut fault = None;
     let mut in_file = KeyRing::clone(&ring.load());
     let mut replaced: Option<(KeyRing, Instant)> = None;
+    let start = Instant::now();
     loop {
         tokio::time::sleep(POLL).await;
         let from = path.clone();
@@ -307,10 +333,13 @@ pub async fn follow(path: PathBuf, ring: Arc<ArcSwap<KeyRing>>) {
                 }
             }
             Ok(Err(error)) => {
+                let complaint = complaint(&error, &in_file, start.elapsed());
                 let text = error.to_string();
-                if fault.as_ref() != Some(&text) {
+                if let Some(complaint) = complaint
+                    && fault.as_ref() != Some(&text)
+                {
                     let error = with_causes(&error);
-                    tracing::warn!(error, "the heartbeat secrets stay as they were");
+                    tracing::warn!(error, "{complaint}");
                     fault = Some(text);
                 }
             }

@@ -91,6 +91,26 @@ async fn a_renamed_machine_is_not_given_to_two_nodes() {
     cluster.finish().await;
 }
 
+/// The new Node bears no ID yet by which it would hear of the old one, and does not wait for the period.
+#[tokio::test]
+async fn a_renamed_machine_gets_its_node_as_soon_as_the_old_one_is_deleted() {
+    let cluster = CloudCluster::start().await;
+    let (old, new) = (unique("old"), unique("new"));
+    let id = cluster.cloud.add(Server::named(&new).private("10.1.0.1"));
+    let node = cluster.known(&old, &id).ready();
+    node.create(&cluster.admin).await.unwrap();
+    let central = cluster.for_cloud();
+    let central = central.flag("--node-status-update-frequency=1h");
+    let _central = central.try_start().await;
+    cluster.tainted(&new).await;
+    cluster.told(&new, reasons::DUPLICATE_PROVIDER_ID).await;
+    let params = DeleteParams::default();
+    cluster.nodes().delete(&old, &params).await.unwrap();
+    let node = cluster.initialized(&new).await;
+    assert_eq!(provider_id(&node), Some(&*id));
+    cluster.finish().await;
+}
+
 /// A provider ID of nobody that central knows, and one of ours that is none: told once, and left
 /// alone.
 #[tokio::test]

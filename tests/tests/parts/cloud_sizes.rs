@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// How many lines each has at most, without tests; comments and blank lines count.
 const MOST: [(&str, usize); 4] = [
-    ("brightbox", 3_221),
+    ("brightbox", 3_344),
     ("cloudscale", 3_055),
-    ("linode", 5_051),
-    ("phoenixnap", 4_000),
+    ("linode", 5_138),
+    ("phoenixnap", 4_392),
 ];
 
 /// All sources in a folder but those that only tests need.

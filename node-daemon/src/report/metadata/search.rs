@@ -157,7 +157,7 @@ impl Search {
     fn make_do(&self, source: Arc<dyn MetadataSource>, why: &str, changed: &watch::Sender<u64>) {
         if self.chosen.borrow().is_none() {
             let name = source.name();
-            tracing::warn!(
+            tracing::info!(
                 source = name,
                 why,
                 "this machine is described without a service"

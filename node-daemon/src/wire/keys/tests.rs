@@ -137,6 +137,27 @@ async fn rereads_changed_file_unless_broken() {
     assert_eq!(ring.load().ids(), ids(&[NEW, OLD]));
 }
 
+/// On a new installation nothing is wrong: central makes the Secret, and the kubelet shows it some time later.
+#[test]
+fn first_keys_are_awaited_in_silence_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let (none, held) = (
+        KeyRing::default(),
+        KeyRing::new([Secret::new(OLD.as_bytes())]),
+    );
+    let file = folder.path().join("secrets");
+    let not_there = KeyRing::read(&file).unwrap_err();
+    let empty = KeyRing::read(folder.path()).unwrap_err();
+    std::fs::write(&file, "short").unwrap();
+    let short = KeyRing::read(&file).unwrap_err();
+    for error in [not_there, empty] {
+        assert_eq!(complaint(&error, &none, FIRST_AWAITED - POLL), None);
+        assert!(complaint(&error, &none, FIRST_AWAITED).is_some_and(|said| said.contains("still")));
+        assert!(complaint(&error, &held, POLL).is_some_and(|said| said.contains("stay")));
+    }
+    assert!(complaint(&short, &none, POLL).is_some());
+}
+
 /// The Secret was deleted and made again: daemons see that one after the other, and must hear each
 /// other meanwhile.
 #[tokio::test(start_paused = true)]

@@ -212,6 +212,10 @@ fn the_notes_say_what_is_next() {
             "nodeDaemon.manageInterfaces=false",
             "no L2Network may have spec.vlan",
         ),
+        (
+            "nodeDaemon.manageInterfaces=false",
+            "none keeps connections",
+        ),
         ("rbac.create=false", "rbac.create is false"),
         (
             "createNamespace=false",

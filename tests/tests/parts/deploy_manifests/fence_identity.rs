@@ -69,6 +69,7 @@ async fn no_address_of_another_node(control_plane: &ControlPlane) {
         })
         .await;
     }
+    other_spellings_of_addresses(&daemon, &node).await;
     // Behind one gateway, several machines have one address outside.
     let shared = addresses(
         &node,
@@ -84,6 +85,49 @@ async fn no_address_of_another_node(control_plane: &ControlPlane) {
     patch_node_status(&central, &victim, &both).await.unwrap();
     let less = addresses(&node, &[("InternalIP", "192.0.2.172")]);
     patch_node_status(&daemon, &node, &less).await.unwrap();
+}
+
+/// Which a reader takes for another Node's address, and the policy for a new one.
+async fn other_spellings_of_addresses(daemon: &Client, node: &str) {
+    let words = "must write IP addresses in their usual form";
+    for spelling in [
+        "::ffff:192.0.2.171",
+        "::ffff:c000:2ab",
+        "0:0:0:0:0:ffff:c000:2ab",
+        "192.0.2.0171",
+        "192.0.683",
+        "FD00::A",
+        "fd00::000a",
+        "fd00:0:0:0:0:0:0:a",
+        "fd00:0::a",
+        "fd00::0:a",
+        "fd00:1:2:3::5:6:a",
+        "fd00::a%eth0",
+        "n7.example",
+    ] {
+        for kind in ["InternalIP", "ExternalIP"] {
+            let spelled = addresses(node, &[(kind, spelling)]);
+            let verdict = dry_status(daemon, node, &spelled).await;
+            assert_denied(spelling, verdict, words);
+        }
+    }
+    // Nor by way of a name, of which nothing is asked.
+    let as_name = addresses(node, &[("InternalDNS", "FD00::A")]);
+    patch_node_status(daemon, node, &as_name).await.unwrap();
+    let spelled = addresses(node, &[("InternalIP", "FD00::A")]);
+    let verdict = dry_status(daemon, node, &spelled).await;
+    assert_denied("what was a name", verdict, words);
+    let usual = [
+        ("InternalIP", "10.0.200.255"),
+        ("InternalIP", "fd00::a"),
+        ("InternalIP", "fe80::a00:27ff:fe00:1"),
+        ("InternalIP", "2001:db8:0:1:1:1:1:1"),
+        ("ExternalIP", "2001:db8:0:0:1::"),
+        ("ExternalIP", "2001:db8::1:0:0:1"),
+        ("ExternalDNS", "N7.example"),
+    ];
+    let usual = addresses(node, &usual);
+    dry_status(daemon, node, &usual).await.unwrap();
 }
 
 async fn dry_status(client: &Client, name: &str, patch: &Value) -> Verdict {
@@ -105,18 +149,28 @@ async fn no_provider_id_of_another_node(control_plane: &ControlPlane) {
     patch_node(&its_daemon, &victim, &id("cloudlycke://n-17"))
         .await
         .unwrap();
-    let stolen = id("cloudlycke://n-17");
     let words = format!("the Node {victim} has this provider ID");
     let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(daemon.clone());
     let dry = PatchParams {
         dry_run: true,
         ..PatchParams::default()
     };
-    denied_soon("its ID", &words, async || {
-        let written = nodes.patch(&node, &dry, &Patch::Merge(&stolen)).await;
+    let dry_write = async |text: &str| {
+        let patch = Patch::Merge(id(text));
+        let written = nodes.patch(&node, &dry, &patch).await;
         written.map(drop).map_err(refusal)
-    })
-    .await;
+    };
+    for stolen in ["cloudlycke://n-17", "cloudlycke://N-17"] {
+        denied_soon(stolen, &words, async || dry_write(stolen).await).await;
+    }
+    for spelling in [
+        "cloudscale://47CEC963-FCD2-482F-BDB6-24461B2D4717",
+        "cloudscale://47cec963fcd2482fbdb624461b2d4717",
+        "cloudscale://n-17",
+    ] {
+        let verdict = dry_write(spelling).await;
+        assert_denied(spelling, verdict, "with a UUID in lower case, with hyphens");
+    }
     patch_node(&daemon, &node, &id("cloudlycke://n-17-own"))
         .await
         .unwrap();

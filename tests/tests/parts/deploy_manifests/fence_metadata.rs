@@ -5,10 +5,11 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec,
 };
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
-use mooring_common::names::{NAMESPACE, annotations, labels, policies};
+use mooring_common::names::{NAMESPACE, annotations, labels, policies, taints};
 use mooring_test_cluster::objects::{create_namespace, create_service_account, unique};
 use mooring_test_support::wait::eventually;
 use serde_json::json;
@@ -46,12 +47,48 @@ async fn sec_05_a_daemon_writes_the_providers_labels_and_annotations() {
 #[tokio::test]
 async fn sec_05_a_daemon_writes_and_removes_its_own_notes() {
     let (node, daemon) = node_with_daemon(deployed().await).await;
-    for key in [annotations::KUBELET_ADDRESSES, annotations::LEFT_TO_CENTRAL] {
-        for value in [Some("10.0.0.1"), Some("10.0.0.2"), None] {
-            let patch = annotation(key, value);
-            patch_node(&daemon, &node, &patch).await.unwrap();
-        }
+    for value in [Some("the addresses"), Some("the instance type"), None] {
+        let patch = annotation(annotations::LEFT_TO_CENTRAL, value);
+        patch_node(&daemon, &node, &patch).await.unwrap();
     }
+}
+
+/// Central keeps the addresses that stand there.
+#[tokio::test]
+async fn sec_11_a_daemon_notes_the_kubelets_addresses_at_initialisation_only() {
+    let control_plane = deployed().await;
+    let key = annotations::KUBELET_ADDRESSES;
+    let words = "may write mooring.dev/kubelet-addresses once";
+    let (node, daemon) = node_with_daemon(control_plane).await;
+    for value in ["10.0.0.1", "10.0.0.2"] {
+        let patch = annotation(key, Some(value));
+        patch_node(&daemon, &node, &patch).await.unwrap();
+    }
+    let gone = annotation(key, None);
+    let verdict = patch_node(&daemon, &node, &gone).await;
+    assert_denied("removed while tainted", verdict, words);
+    // With the taint off in the same write, as the daemon does it.
+    let tainted = Api::<Node>::all(daemon.clone()).get(&node).await.unwrap();
+    let mut rest = tainted.spec.unwrap().taints.unwrap();
+    rest.retain(|taint| taint.key != taints::UNINITIALIZED);
+    let initialised = json!({
+        "metadata": { "annotations": { key: "10.0.0.3" } },
+        "spec": { "taints": rest },
+    });
+    patch_node(&daemon, &node, &initialised).await.unwrap();
+    for patch in [annotation(key, Some("10.0.0.4")), gone] {
+        let verdict = patch_node(&daemon, &node, &patch).await;
+        assert_denied("later", verdict, words);
+        let by_status = patch_node_status(&daemon, &node, &patch).await;
+        assert_denied("later, by way of the status", by_status, words);
+    }
+    // One that another controller has initialised has no such note.
+    let (other, its_daemon) = node_with_daemon(control_plane).await;
+    let untainted = json!({ "spec": { "taints": null } });
+    let admin = control_plane.admin();
+    patch_node(&admin, &other, &untainted).await.unwrap();
+    let noted = annotation(key, Some("10.0.0.5"));
+    patch_node(&its_daemon, &other, &noted).await.unwrap();
 }
 
 /// Central takes off what stands there.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -164,6 +165,69 @@ fn values_of_the_chart() {
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+/// The pages of a folder and of those in it.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+/// The values of a program of the chart that a page names in backticks, without what they are set to.
+fn named(page: &str) -> impl Iterator<Item = &str> {
+    let spans = page
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
+    let spans = spans.filter(|span| {
+        let program = span.split_once('.').map(|(program, _)| program);
+        program.is_some_and(|program| ["central", "nodeDaemon"].contains(&program))
+    });
+    spans.map(|span| {
+        let end = span.find(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+        span[..end.unwrap_or(span.len())].trim_end_matches('.')
+    })
+}
+
+/// Whether the chart has a value. What has no parts of its own in the schema is as Kubernetes has it.
+fn is_value(schema: &Value, path: &str) -> bool {
+    let mut place = schema;
+    for key in path.split('.') {
+        let Some(parts) = place["properties"].as_object() else {
+            return true;
+        };
+        match parts.get(key) {
+            Some(part) => place = part,
+            None => return false,
+        }
+    }
+    true
+}
+
+#[test]
+fn every_value_that_a_page_names_is_in_the_schema() {
+    let schema: Value = serde_json::from_str(&read(SCHEMA)).unwrap();
+    let mut all = vec![path_of("README.md")];
+    pages(&path_of("docs"), &mut all);
+    let (mut count, mut unknown) = (0, Vec::new());
+    for page in all {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for path in named(&text) {
+            count += 1;
+            if !is_value(&schema, path) {
+                unknown.push(format!("{}: {path}", page.display()));
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+    assert!(!is_value(&schema, "central.hostnetwork"));
+    assert!(is_value(&schema, "central.resources.limits"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Both programs and a cloud: the daemon goes by its metadata, central by the cloud's listing.
 
+use std::time::{Duration, Instant};
+
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_common::names::{annotations, labels, reasons};
 use mooring_test_cluster::cluster::{addresses, label, provider_id};
@@ -103,6 +105,51 @@ fn what_contradicts_the_cloud_is_corrected_once_and_the_daemon_leaves_it_so() {
             cluster.events("n1", reasons::FACTS_CORRECTED).await.len(),
             1
         );
+        cluster.netlab.assert_nothing_refused().await;
+    });
+}
+
+/// What the cloud has said before an outage may be out of date, and a correction silences the daemon for
+/// good: central waits for the cloud.
+#[test]
+fn what_contradicts_the_cloud_is_not_corrected_while_the_cloud_is_away() {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    in_netlab(async || {
+        let cluster = MetadataCluster::start(&["n1"]).await;
+        let cloud = CloudSim::start(Cloud::Linode).await;
+        let server = Server::named("n1").kind("g6-standard-4");
+        let id = cloud.add(server.public("203.0.113.7"));
+        let number = id.trim_start_matches("linode://").parse().unwrap();
+        let other = Machine::linode(number, "n1").with("/instance/type", json!("g6-standard-8"));
+        let _service = cluster.service("n1", other).await;
+        let _daemon = cluster.daemon("n1", &[]).await;
+        cluster.initialized("n1").await;
+
+        // One listing, from before central has seen the contradiction.
+        let flags = [
+            "--node-daemon-grace=1s",
+            "--node-status-update-frequency=4s",
+        ];
+        let _central = cluster.central(&cloud, &flags).await;
+        eventually("a listing", LIMIT, async || {
+            let listings = cloud.listings();
+            !listings.filter(|call| call.took.is_some()).is_empty()
+        })
+        .await;
+        cloud.set_down(true);
+        let since = Instant::now();
+        // The marker: it has asked in vain, and its patience with the daemon has ended.
+        eventually("it waits for the cloud", LIMIT, async || {
+            cloud.turned_away() > 1 && since.elapsed() > PATIENCE * 2
+        })
+        .await;
+        let node = cluster.node("n1").await;
+        assert_eq!(label(&node, labels::INSTANCE_TYPE), Some("g6-standard-8"));
+        assert_eq!(annotation(&node, annotations::CORRECTED_BY_CENTRAL), None);
+
+        cloud.set_down(false);
+        let corrected = |node: &_| label(node, labels::INSTANCE_TYPE) == Some("g6-standard-4");
+        cluster.is("n1", "corrected", corrected).await;
         cluster.netlab.assert_nothing_refused().await;
     });
 }
