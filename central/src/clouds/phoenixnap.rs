@@ -12,7 +12,6 @@ mod flags;
 mod ip_blocks;
 mod registration;
 pub mod setting;
-mod unserved;
 
 use std::sync::Arc;
 use std::time::Duration;

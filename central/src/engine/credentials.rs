@@ -45,9 +45,7 @@ impl<P: Provider> Shared<P> {
             .check_credentials(&request.nodes, is_published, words)
             .await
     }
-}
 
-impl<P: Provider> Shared<P> {
     /// Whether nothing tells yet that the credentials are those of the cluster's own project, since not all
     /// servers can be listed before `again`.
     ///

@@ -39,8 +39,9 @@ mod removal;
 mod state;
 mod step;
 #[cfg(test)]
-pub(super) mod testing;
+mod testing;
 mod transitions;
+pub(super) mod unserved;
 
 use std::sync::Arc;
 use std::time::Duration;

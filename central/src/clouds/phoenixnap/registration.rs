@@ -8,9 +8,9 @@ use mooring_common::flags::Kind::{Bool, Integer, Text};
 use mooring_common::flags::{Flag, flag};
 use mooring_common::names::annotations::IP_BLOCK_CLAIM;
 
-use super::ip_blocks::Blocks;
+use super::ip_blocks::{Blocks, unserved};
 use super::setting::Setting;
-use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations, unserved};
+use super::{Config, Flags, LIMITS, NAME, PhoenixNap, annotations};
 use crate::cloud_api::Fault;
 use crate::cloud_provider::ForeignPool;
 use crate::cloud_provider::registration::{

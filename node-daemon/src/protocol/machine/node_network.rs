@@ -100,20 +100,12 @@ impl Machine {
         }
     }
 
-    /// Whether a member says that it is off the node network.
-    pub(super) fn is_off_node_network(&self, node: NodeId) -> bool {
-        if node == self.me {
-            return self.node_network.is_lost;
-        }
-        let peer = self.peers.get(&node);
-        peer.is_some_and(|peer| peer.last.flags.node_network_down)
-    }
-
-    /// Of these, the ones that are on the node network.
-    pub(super) fn on_node_network(&self, nodes: &[(NodeId, Weight)]) -> Vec<(NodeId, Weight)> {
-        let nodes = nodes.iter().copied();
-        nodes
-            .filter(|(node, _)| !self.is_off_node_network(*node))
-            .collect()
+    /// Of these others, the ones that do not say that they are off the node network.
+    pub(super) fn on_node_network(&self, others: &[(NodeId, Weight)]) -> Vec<(NodeId, Weight)> {
+        let is_on = |(node, _): &(NodeId, Weight)| {
+            let peer = self.peers.get(node);
+            peer.is_none_or(|peer| !peer.last.flags.node_network_down)
+        };
+        others.iter().copied().filter(is_on).collect()
     }
 }

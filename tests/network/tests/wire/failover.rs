@@ -81,6 +81,7 @@ shared::cases! {
     a_segment_apart_from_the_node_network(Layout { second_network: true, ..Layout::of(3) }): [
         partitions::case_05_a_segment_that_is_dead_to_the_owner_is_left_at_once,
         partitions::case_29_the_switch_knows_the_speaker_though_nobody_talks,
+        partitions::a_speaker_that_is_off_the_node_network_hands_over,
     ];
     four_nodes(Layout::of(4)): [
         partitions::case_07_two_halves_never_both_speak_and_one_goes_on,

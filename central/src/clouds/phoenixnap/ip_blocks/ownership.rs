@@ -33,9 +33,8 @@ impl Owned {
     /// The block, if its tags say that it is this cluster's. They are compared exactly, whatever was
     /// asked of the listing that it comes from.
     pub(super) fn of(block: Block, cluster: &str) -> Option<Self> {
-        let value = |name: &str| only(&block.tags, name);
-        let is_ours = value(tags::USAGE) == Some(tags::USAGE_VALUE)
-            && value(tags::CLUSTER) == Some(cluster)
+        let is_ours = only(&block.tags, tags::USAGE) == Some(tags::USAGE_VALUE)
+            && cluster_of(&block) == Some(cluster)
             && !cluster.is_empty();
         is_ours.then(|| Self {
             owner: owner(&block.tags),
@@ -58,6 +57,11 @@ impl Owned {
         let prefix = is_known.then(|| self.block.cidr.prefix_len());
         (&self.block.id, prefix, state)
     }
+}
+
+/// The cluster that a block says it is of.
+pub(super) fn cluster_of(block: &Block) -> Option<&str> {
+    only(&block.tags, tags::CLUSTER)
 }
 
 /// The value of the only tag of this name.

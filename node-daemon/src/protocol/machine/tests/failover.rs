@@ -259,6 +259,37 @@ fn restarted_voter_keeps_earlier_promises() {
     }
 }
 
+/// Another one has spoken meanwhile and is dead, and this one has heard nothing of it.
+#[test]
+fn announces_what_it_takes_back_after_a_lapse() {
+    let mut world = World::settled(9);
+    let own = Candidates::Only([NodeId(1), NodeId(2)].into());
+    for wanted in world.keys.values_mut() {
+        wanted.candidates = own.clone();
+    }
+    world.change_view();
+    world.run(ms(1000));
+    let before = world.keys_of(1);
+    assert!(!before.is_empty());
+    world.cut = Box::new(|from, to, _| from == 1 || to == 1);
+    world.dead_kernels.insert(NodeId(1));
+    world.run(ms(5000));
+    world.expect_others(1);
+    assert_eq!(world.count(1, Transition::Lapsed), 1);
+    world.crash(2);
+    world.log.clear();
+    world.cut = Box::new(|_, _, _| false);
+    world.run(ms(3000));
+    world.expect_all_spoken();
+    assert!(before.is_subset(&world.keys_of(1)));
+    for (_, _, decision) in world.log.iter().filter(|(_, by, _)| *by == 1) {
+        if let Decision::Begin { key, mode, .. } = decision {
+            let is_announced = *mode == AnnounceMode::Unsolicited;
+            assert!(is_announced || !before.contains(key), "{decision:?}");
+        }
+    }
+}
+
 #[test]
 fn leaves_lost_vlan_at_once() {
     let mut world = World::settled(9);

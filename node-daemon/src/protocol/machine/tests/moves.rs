@@ -274,11 +274,18 @@ fn node_that_is_off_the_node_network_for_three_seconds_hands_over() {
     world.expect_all_spoken();
     assert!(world.keys_of(1).is_empty());
 
-    // Nobody else is left, so it speaks again; and so it does once the network is back.
+    // Nobody else is left, so it speaks again.
     world.change_local(3, |local| local.draining = true);
     world.run(ms(1000));
     world.expect_all_spoken();
     assert_eq!(world.keys_of(1).len(), 9);
+
+    // Once the network is back it is like any other.
+    world.cut = Box::new(|_, _, _| false);
+    world.change_local(3, |local| local.draining = false);
+    world.run(ms(10_000));
+    world.expect_all_spoken();
+    assert!(!world.keys_of(1).is_empty());
 }
 
 #[test]

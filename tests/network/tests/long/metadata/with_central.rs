@@ -60,6 +60,15 @@ fn ni_02_what_the_daemon_leaves_central_does_at_once() {
     });
 }
 
+/// A Linode of the type `g6-standard-4`, by its provider ID, and metadata that name another type.
+fn a_linode_that_says_it_is(cloud: &CloudSim, kind: &str) -> (String, Machine) {
+    let server = Server::named("n1").kind("g6-standard-4");
+    let id = cloud.add(server.public("203.0.113.7"));
+    let number = id.trim_start_matches("linode://").parse().unwrap();
+    let says = Machine::linode(number, "n1").with("/instance/type", json!(kind));
+    (id, says)
+}
+
 /// Metadata that contradict the cloud are overruled after the daemon's own time, with one Event,
 /// and the daemon does not write against it.
 #[test]
@@ -67,10 +76,7 @@ fn what_contradicts_the_cloud_is_corrected_once_and_the_daemon_leaves_it_so() {
     in_netlab(async || {
         let cluster = MetadataCluster::start(&["n1"]).await;
         let cloud = CloudSim::start(Cloud::Linode).await;
-        let server = Server::named("n1").kind("g6-standard-4");
-        let id = cloud.add(server.public("203.0.113.7"));
-        let number = id.trim_start_matches("linode://").parse().unwrap();
-        let lie = Machine::linode(number, "n1").with("/instance/type", json!("a-lie"));
+        let (id, lie) = a_linode_that_says_it_is(&cloud, "a-lie");
         let service = cluster.service("n1", lie).await;
         let _daemon = cluster.daemon("n1", &[]).await;
         let node = cluster.initialized("n1").await;
@@ -117,10 +123,7 @@ fn what_contradicts_the_cloud_is_not_corrected_while_the_cloud_is_away() {
     in_netlab(async || {
         let cluster = MetadataCluster::start(&["n1"]).await;
         let cloud = CloudSim::start(Cloud::Linode).await;
-        let server = Server::named("n1").kind("g6-standard-4");
-        let id = cloud.add(server.public("203.0.113.7"));
-        let number = id.trim_start_matches("linode://").parse().unwrap();
-        let other = Machine::linode(number, "n1").with("/instance/type", json!("g6-standard-8"));
+        let (_, other) = a_linode_that_says_it_is(&cloud, "g6-standard-8");
         let _service = cluster.service("n1", other).await;
         let _daemon = cluster.daemon("n1", &[]).await;
         cluster.initialized("n1").await;

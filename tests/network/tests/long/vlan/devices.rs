@@ -18,6 +18,8 @@ fn an_interface_is_made_with_its_settings_and_stays_when_the_daemon_ends() {
         let device = link("moor100");
         assert_eq!(device["linkinfo"]["info_kind"], "vlan");
         assert_eq!(device["linkinfo"]["info_data"]["id"], 100);
+        let priorities = &device["linkinfo"]["info_data"]["egress_qos"];
+        assert_eq!(*priorities, serde_json::json!([{"from": 6, "to": 6}]));
         assert_eq!(
             (&device["link"], &device["mtu"]),
             (&"eth0".into(), &1500.into())

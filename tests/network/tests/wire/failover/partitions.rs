@@ -43,6 +43,23 @@ pub async fn case_29_the_switch_knows_the_speaker_though_nobody_talks(
     segment.forget_after(Duration::from_secs(300)).unwrap();
 }
 
+/// It is on the segment still, and reaches neither the API server nor a Pod of another node.
+pub async fn a_speaker_that_is_off_the_node_network_hands_over(cluster: &mut FailoverCluster) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
+    watch.begin();
+    cluster.netlab.node(&speaker).pull_cable().unwrap();
+    watch.settle(6000 * MS, SOON).await;
+    let seen = watch.end(cluster);
+    println!("off the node network: {seen}");
+    cluster.netlab.node(&speaker).plug_cable().unwrap();
+    seen.assert_safe();
+    assert!(
+        seen.speakers.last().is_some_and(|last| *last != speaker),
+        "{seen}"
+    );
+    assert!(seen.dark.is_zero(), "{seen}");
+}
+
 /// Two nodes hear each other and not the two others; clients and the API server hear all four.
 pub async fn case_07_two_halves_never_both_speak_and_one_goes_on(cluster: &mut FailoverCluster) {
     let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();

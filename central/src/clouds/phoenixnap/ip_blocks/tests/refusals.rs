@@ -43,6 +43,12 @@ fn told(context: &OpenGuard, reason: &str) -> Vec<String> {
     notes.map(|(_, note)| note.clone()).collect()
 }
 
+/// The cloud refuses changes of this block from now on.
+fn refuses(cluster: &TestCluster, block: &str) {
+    let mut account = cluster.cloud.0.lock().unwrap();
+    account.refused.insert(block.to_owned());
+}
+
 /// Marked blocks, each of one of these Services, which are deleted.
 async fn marked(names: &[&str]) -> (TestCluster, IpBlocks) {
     let cluster = TestCluster::new(false).with(names);
@@ -60,13 +66,7 @@ async fn marked(names: &[&str]) -> (TestCluster, IpBlocks) {
 #[tokio::test(start_paused = true)]
 async fn block_in_use_by_a_member_holds_up_no_other() {
     let (cluster, blocks) = marked(&["a", "b"]).await;
-    cluster
-        .cloud
-        .0
-        .lock()
-        .unwrap()
-        .refused
-        .insert("b1".to_owned());
+    refuses(&cluster, "b1");
     let context = OpenGuard::default();
     cluster.goes_on(&blocks, &context, LONG).await;
     assert_eq!(cluster.left(), ["b1"]);
@@ -89,13 +89,7 @@ async fn block_in_use_by_a_member_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn refused_assignment_is_told_to_its_service() {
     let cluster = TestCluster::new(false).with(&["web", "next"]);
-    cluster
-        .cloud
-        .0
-        .lock()
-        .unwrap()
-        .refused
-        .insert("b1".to_owned());
+    refuses(&cluster, "b1");
     let blocks = cluster.start("one");
     let mut why = String::new();
     for _ in 0..20 {
@@ -133,13 +127,7 @@ async fn unreadable_network_keeps_no_other_block_from_release() {
 async fn block_that_failed_to_leave_and_is_nowhere_is_released() {
     let (cluster, blocks) = marked(&["a"]).await;
     cluster.fails("b1", BlockStatus::ErrorUnassigning);
-    cluster
-        .cloud
-        .0
-        .lock()
-        .unwrap()
-        .refused
-        .insert("b1".to_owned());
+    refuses(&cluster, "b1");
     let context = OpenGuard::default();
     cluster.goes_on(&blocks, &context, LONG).await;
     let stuck = told(&context, reasons::IP_BLOCK_STUCK);
