@@ -143,6 +143,12 @@ impl Access {
                 self.reviewed().learn(key, status);
                 return Some(status);
             }
+            Ok(Err(kube::Error::Api(refusal))) if refusal.code < 500 && refusal.code != 429 => {
+                // It answers, so what it once permitted counts no more.
+                tracing::warn!(error = %refusal.message, path, "the API server refuses to say who may read this");
+                self.reviewed().permitted.remove(&key);
+                return Some(StatusCode::SERVICE_UNAVAILABLE);
+            }
             Ok(Err(error)) => tracing::debug!(error = with_causes(&error), path, "not reviewed"),
             Err(_) => tracing::debug!(path, "not reviewed within {LONGEST_REVIEW:?}"),
         }
@@ -282,6 +288,37 @@ mod tests {
         tokio::time::advance(KNOWN).await;
         let forgotten = access.decide(&known, &path).await;
         assert_eq!(forgotten, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    /// An API server that answers with this status whatever it is asked.
+    fn answering(code: u16) -> Access {
+        let service = tower::service_fn(move |_: axum::http::Request<kube::client::Body>| {
+            let status = serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "message": "no", "reason": "none", "code": code,
+            });
+            let body = kube::client::Body::from(status.to_string().into_bytes());
+            let response = axum::http::Response::builder().status(code).body(body);
+            std::future::ready(response)
+        });
+        Access::new(Client::new(service, "default"), HashSet::new())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn api_server_that_refuses_a_review_ends_what_it_permitted() {
+        let (known, path) = key(0);
+        for (code, expected) in [
+            (403, StatusCode::SERVICE_UNAVAILABLE),
+            (429, StatusCode::OK),
+            (500, StatusCode::OK),
+        ] {
+            let access = answering(code);
+            access.reviewed().learn(key(0), StatusCode::OK);
+            tokio::time::advance(REMEMBERED).await;
+            assert_eq!(access.decide(&known, &path).await, expected, "{code}");
+            let is_known = access.reviewed().permitted.contains_key(&key(0));
+            assert_eq!(is_known, code != 403, "{code}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

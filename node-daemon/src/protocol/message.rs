@@ -240,6 +240,8 @@ pub struct Flags {
     /// It has never heard anybody on the segment itself, although others live.
     pub segment_filtered: bool,
     /// It has heard nobody on the node network for a while, although it hears others on the segment.
+    /// A daemon of a former version saves its state without it.
+    #[serde(default)]
     pub node_network_down: bool,
 }
 

@@ -142,6 +142,7 @@ fn own_addresses(instance: &Instance) -> Option<Own> {
     let ipv4: Result<Vec<Ipv4Addr>, _> = ipv4.collect();
     let ipv6 = match &instance.ipv6 {
         Value::Null => None,
+        Value::String(none) if none.is_empty() => None,
         text => Some(text.as_str()?.split('/').next()?.parse().ok()?),
     };
     Some(Own {

@@ -181,8 +181,11 @@ impl Provider for NodeBalancers {
     fn removal(request: &LoadBalancerRequest, listed: &NodeBalancer) -> Vec<Step> {
         let service = &request.service;
         if !options::preserves(service) {
-            // A Service that goes on has named another one, and says nothing of this one's address.
-            let is_given_up = !service.wants_load_balancer() && !options::retains_address(service);
+            // A Service that goes on with another one which it names says nothing of this one's address.
+            let named = service.annotation(keys::ID.key);
+            let goes_on =
+                service.wants_load_balancer() && named.is_some_and(|id| id.trim() != listed.id);
+            let is_given_up = !goes_on && !options::retains_address(service);
             return vec![Step::DeleteBalancer {
                 id: listed.id.clone(),
                 name: listed.label.clone(),

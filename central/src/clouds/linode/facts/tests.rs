@@ -122,6 +122,13 @@ fn external_subnet_makes_private_addresses_external() {
     assert!(!annotations.contains_key(annotations::LINODE_PRIVATE_IP));
 }
 
+#[test]
+fn empty_text_is_no_ipv6_address() {
+    let without = machine(json!({"ipv6": null}));
+    assert_eq!(shown(&machine(json!({"ipv6": ""}))), shown(&without));
+    assert_ne!(shown(&without), [""; 0]);
+}
+
 /// Addresses that cannot be read would be taken off the Node if the others were reported.
 #[test]
 fn invalid_address_means_none() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mooring_common::names::annotations;
 
+use super::super::NAME;
 use super::super::setting::Setting;
 use super::POLL;
 use super::allocate::allocate;
@@ -14,6 +15,7 @@ use super::plan::{Next, next};
 use super::state::{Blocks, FRESH, since};
 use super::step::Step;
 use super::{l2_network, notices, ownership};
+use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, Progress, ReconcileError, WriteGuard,
 };
@@ -90,8 +92,8 @@ impl Ensure for Blocks {
                     Taken::Refused {
                         is_lasting: true,
                         why,
-                        ..
-                    } => return Err(ReconcileError::Refused(why)),
+                        after,
+                    } => return Err(refused(why, after)),
                     Taken::Later(after, what)
                     | Taken::Refused {
                         after, why: what, ..
@@ -104,6 +106,16 @@ impl Ensure for Blocks {
             "the cloud does not come to rest".to_owned(),
         ))
     }
+}
+
+/// The cloud goes on refusing a step: its Service is told, and the step is tried again after a pause.
+fn refused(why: String, after: Duration) -> ReconcileError {
+    let error = CloudError::new(NAME, ErrorKind::Busy, why);
+    let retry_after = Some(after);
+    ReconcileError::Cloud(CloudError {
+        retry_after,
+        ..error
+    })
 }
 
 impl Blocks {

@@ -117,6 +117,21 @@ fn upgrade_changes_nothing() {
     }
 }
 
+/// The former version knew nothing of the node network.
+#[test]
+fn state_of_the_former_version_is_read() {
+    let world = World::settled(3);
+    let mut state = serde_json::to_value(world.hosts[&1].machine.export()).unwrap();
+    state.as_object_mut().unwrap().remove("node_network");
+    let mut removed = 0;
+    for peer in state["peers"].as_object_mut().unwrap().values_mut() {
+        let flags = peer["last"]["flags"].as_object_mut().unwrap();
+        removed += usize::from(flags.remove("node_network_down").is_some());
+    }
+    assert_eq!(removed, 2);
+    serde_json::from_value::<MachineState>(state).unwrap();
+}
+
 /// Another version of the daemon may read it.
 #[test]
 fn exported_state_keeps_its_field_names() {

@@ -95,8 +95,10 @@ async fn refused_assignment_is_told_to_its_service() {
     for _ in 0..20 {
         match cluster.pass(&blocks, "web").await {
             Ok(Progress::Wait { after, .. }) => advance(after).await,
-            Err(ReconcileError::Refused(refused)) => {
-                why = refused;
+            Err(ReconcileError::Cloud(refused)) => {
+                let after = refused.retry_after.unwrap();
+                assert!(after <= Duration::from_secs(60), "{after:?}");
+                why = refused.message.clone();
                 break;
             }
             other => panic!("{other:?}"),
