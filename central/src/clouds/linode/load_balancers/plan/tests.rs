@@ -16,12 +16,17 @@ use crate::cloud_provider::load_balancers::{
     HealthTarget, LoadBalancerRequest, Others, ReconcileError,
 };
 use crate::cloud_provider::secrets::{ReadSecret, Secrets};
+use crate::clouds::linode::api::node_balancers::NodeBalancer;
+use crate::clouds::linode::load_balancers::NodeBalancers;
 use crate::clouds::linode::load_balancers::desired::{Desired, desired};
 use crate::clouds::linode::load_balancers::model::FirewallWish;
 use crate::clouds::linode::load_balancers::observed::Observed;
 use crate::clouds::linode::load_balancers::options::tests::{read, service, settings};
 use crate::clouds::linode::load_balancers::step::Step;
 use crate::engine::members::{MachineOf, Members};
+use crate::engine::provider::Provider as _;
+use crate::views::service_view::ServiceView;
+use serde_json::json;
 use simulation::{OWN, Simulation, built};
 
 /// What a Service with these ports and annotations is to have on Nodes at 192.168.128.…
@@ -50,7 +55,11 @@ fn with_secrets(
         found: hosts.iter().map(machine).collect(),
         are_complete: true,
     };
-    let request = LoadBalancerRequest {
+    desired(&request(service, secrets), &options, &members)
+}
+
+fn request(service: ServiceView, secrets: Secrets) -> LoadBalancerRequest {
+    LoadBalancerRequest {
         service: Arc::new(service),
         nodes: [].into(),
         others: Others::default(),
@@ -60,8 +69,27 @@ fn with_secrets(
         health: HealthTarget::default(),
         endpoints: None,
         secrets,
+    }
+}
+
+/// A Service that goes to another class, or has named another NodeBalancer, is not deleted.
+#[test]
+fn reserved_address_is_kept_only_by_a_service_that_goes_on_with_another_nodebalancer() {
+    let listed = json!({"id": 7, "label": "web", "ipv4": "198.51.100.1"});
+    let listed: NodeBalancer = serde_json::from_value(listed).unwrap();
+    let released = |annotations: &[(&str, &str)]| {
+        let request = request(service(PORTS, annotations), Secrets::default());
+        let steps = NodeBalancers::removal(&request, &listed);
+        match steps.as_slice() {
+            [Step::DeleteBalancer { release, .. }] => release.is_some(),
+            other => panic!("{other:?}"),
+        }
     };
-    desired(&request, &options, &members)
+    let given_up = ("retain-reserved-ipv4", "false");
+    assert!(released(&[given_up]));
+    assert!(released(&[given_up, ("nodebalancer-id", "7")]));
+    assert!(!released(&[given_up, ("nodebalancer-id", "8")]));
+    assert!(!released(&[]));
 }
 
 /// The steps as texts; the state after them is checked, and that all is done then.
