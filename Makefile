@@ -48,6 +48,16 @@ demo-control-plane: programs ## Shows an address for the control plane: three AP
 test: programs vm helm ## Everything that proves the project
 	@tests/run.sh
 
+.PHONY: test-former
+test-former: export REVISION ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse HEAD~1)
+test-former: programs ## Exchanges the programs of a former version for these and back, on one segment; REVISION= says which, without it the last tag
+	$(call say,The programs of $(REVISION), in a folder of their own)
+	@former=$$(tests/former-programs.sh "$$REVISION") && FORMER=$$former cargo test --workspace --locked --test wire -- --ignored a_former_version
+
+.PHONY: test-oldest
+test-oldest: programs helm ## Runs the suites of services and of the chart with the kube-apiserver of the oldest Kubernetes that the chart permits
+	@oldest=$$(tests/control-plane/oldest/build.sh) && KUBEBUILDER_ASSETS=$$oldest cargo test --workspace --locked --test services --test parts
+
 .PHONY: programs
 programs: packages control-plane
 	$(call say,Building the programs)

@@ -116,8 +116,8 @@ fn programs(
         id: "T11",
         quantity: "central: resident memory, steady".to_owned(),
         measured: format!("{resident:.0} MiB, {:.1} millicores", used[0]),
-        target: "< 150 MiB".to_owned(),
-        met: resident < 150.0,
+        target: "< 100 MiB".to_owned(),
+        met: resident < 100.0,
         kind: Kind::Measure,
     });
     let count = cluster.programs.len();
@@ -137,8 +137,8 @@ fn programs(
         measured: format!(
             "{memory:.1} MiB on average, {most:.1} MiB at most; {processor:.2} millicores on average"
         ),
-        target: "< 15 MiB, < 1 millicore".to_owned(),
-        met: most < 15.0 && processor < 1.0,
+        target: "< 12 MiB, < 1 millicore".to_owned(),
+        met: most < 12.0 && processor < 1.0,
         kind: Kind::Measure,
     });
     Ok(())

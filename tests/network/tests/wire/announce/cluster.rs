@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -155,6 +156,15 @@ impl AnnounceCluster {
     /// Ends central at once.
     pub fn stop_central(&mut self) {
         self.central.kill();
+    }
+
+    /// Ends central as an update does, and starts this program in its place.
+    pub async fn replace_central(&mut self, program: &Path) {
+        self.central.terminate().unwrap();
+        self.central.wait_for_code(SOON).await;
+        let mut spec = self.netlab.central_spec(&[]).await.unwrap();
+        spec.program = program.to_owned();
+        self.central = Process::start(&spec).unwrap();
     }
 
     /// Starts central again if it has ended, as its kubelet would: without its Lease it ends.
