@@ -13,6 +13,9 @@ use super::schedule::{Schedule, Shape};
 use super::simulation::{self, lowest};
 use super::steps::{Kind, Step};
 
+#[cfg(test)]
+mod node_network;
+
 /// The schedules of one scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {

@@ -213,8 +213,8 @@ impl Machine {
             .chain(self.starting_others())
             .collect();
         let connected = self.on_node_network(&others);
-        let (is_off, any) = (self.node_network.is_certain, !connected.is_empty());
-        let others = if any || !is_off { connected } else { others };
+        let is_off = self.node_network.is_lost && !connected.is_empty();
+        let others = self.or_all_if_lost(connected, &others);
         let claims = &self.claims;
         let keys: Vec<(Key, &Wanted)> = self
             .view
@@ -251,7 +251,7 @@ impl Machine {
                         .copied()
                         .filter(|(node, _)| candidates.include(*node));
                     let me = (self.me, self.local.weight);
-                    let rank = if is_off && any {
+                    let rank = if is_off {
                         RANKS
                     } else {
                         placement::rank(wanted.group, me, rivals).min(RANKS)

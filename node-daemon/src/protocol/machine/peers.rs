@@ -161,6 +161,9 @@ pub(super) struct Peer {
     pub(super) suspected: bool,
     /// Nor by most voters.
     pub(super) gone: bool,
+    /// It does not count as connected to the node network before.
+    #[serde(default)]
+    pub(super) off_node_network_until: Moment,
 }
 
 fn store<S: Serializer>(heartbeat: &Arc<Heartbeat>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -194,6 +197,7 @@ impl Peer {
             stale: None,
             suspected: false,
             gone: false,
+            off_node_network_until: Moment::default(),
         }
     }
 
@@ -242,6 +246,11 @@ impl Peer {
     /// Whether anything was heard on the segment since then.
     pub(super) fn heard_on_segment_since(&self, since: Moment) -> bool {
         self.heard.segment.is_some_and(|at| at >= since)
+    }
+
+    /// Whether it is on the node network, as far as it has said.
+    pub(super) fn is_on_node_network(&self, now: Moment) -> bool {
+        !self.last.flags.node_network_down && self.off_node_network_until <= now
     }
 
     /// Whether this run was replaced by another. Should it be heard once more, with a message that

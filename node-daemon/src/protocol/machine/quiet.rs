@@ -147,9 +147,12 @@ impl Machine {
             return;
         };
         let me = (self.me, self.local.weight);
+        let others = self.eligible_others().filter(|(other, _)| *other != node);
+        let others: Vec<_> = others.collect();
+        let rivals = self.or_all_if_lost(self.on_node_network(&others), &others);
         let may_take = self.may_hold()
             && peer.stated.keys.iter().any(|key| {
-                let rivals = self.eligible_others().filter(|(other, _)| *other != node);
+                let rivals = rivals.iter().copied();
                 placement::rank(self.group_of(*key), me, rivals) == 0
             });
         let passes_on = self.keeping.needs(node);
@@ -192,7 +195,7 @@ impl Machine {
         }
         // Whoever has lost its right cannot know who has spoken since. The node of a daemon that was killed has an
         // address from a file no more, two seconds later.
-        if former == self.me || self.has_voters_from_file() {
+        if self.has_voters_from_file() {
             return AnnounceMode::Unsolicited;
         }
         let Some(peer) = self.peers.get(&former) else {

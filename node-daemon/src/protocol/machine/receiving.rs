@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Machine;
+use super::node_network::SAYS_SO;
 use super::peers::{Peer, Released, Stated};
 use super::speaking_lease::Exactness;
 use crate::protocol::decision::{ConnectionEvent, Decision, Path, Transition};
@@ -66,6 +67,7 @@ impl Machine {
             _ => self.vouch(message.from, message.incarnation),
         };
         let now = self.now;
+        let is_off_until = self.new_run_is_off_until(message.from);
         let first = match self.peers.get_mut(&message.from) {
             Some(peer) if peer.incarnation == message.incarnation => {
                 if heartbeat.is_some() && !named {
@@ -83,6 +85,7 @@ impl Machine {
                 } else {
                     let ends = peer.last_heard() + self.parameters.promise;
                     peer.restart(message.incarnation, now);
+                    peer.off_node_network_until = is_off_until;
                     let first = peer.mark(path, message.seq, now);
                     self.orphan(message.from, ends);
                     first
@@ -93,6 +96,7 @@ impl Machine {
                     return Admission::Refused;
                 }
                 let mut peer = Peer::new(message.incarnation, now);
+                peer.off_node_network_until = is_off_until;
                 let first = peer.mark(path, message.seq, now);
                 self.peers.insert(message.from, peer);
                 self.silence_check = self.silence_check.min(now + self.parameters.suspicion);
@@ -205,6 +209,10 @@ impl Machine {
         }
         let was_eligible = peer.is_eligible();
         let before = std::mem::replace(&mut peer.last, Arc::clone(heartbeat));
+        if heartbeat.flags.node_network_down {
+            let until = now + SAYS_SO;
+            peer.off_node_network_until = peer.off_node_network_until.max(until);
+        }
         let is_first = peer.newest == 0;
         peer.newest = message.seq;
         peer.generation = message.generation;

@@ -312,3 +312,64 @@ fn where_nobody_hears_anybody_on_the_node_network_nothing_moves() {
     assert_eq!(world.speakers(), before);
     assert_eq!(world.gap(), Duration::ZERO);
 }
+
+/// Whoever hears others first once it is back is not the only one that is connected.
+#[test]
+fn nothing_moves_when_the_node_network_returns_to_all() {
+    for nodes in [vec![1, 2], vec![1, 2, 3]] {
+        let mut world = World::new(&nodes, 9);
+        world.run(ms(10_000));
+        world.expect_all_spoken();
+        let before = world.speakers();
+        world.cut = Box::new(|_, _, path| path == Path::NodeNetwork);
+        world.run(ms(10_000));
+        world.cut = Box::new(|_, _, _| false);
+        world.run(ms(20_000));
+        assert_eq!(world.speakers(), before, "{nodes:?}");
+    }
+}
+
+/// In ten minutes each key moves three times at most: each node waits longer after each move.
+#[test]
+fn bad_node_network_moves_little() {
+    let mut world = World::settled(9);
+    let drawn = std::cell::Cell::new(0);
+    world.cut = Box::new(move |_, _, path| {
+        drawn.set(drawn.get() + 1);
+        path == Path::NodeNetwork && mix(drawn.get()) % 100 < 95
+    });
+    world.run(ms(600_000));
+    world.expect_all_spoken();
+    let done = [1, 2, 3].map(|node| world.count(node, Transition::HandOverDone));
+    assert!(done.iter().sum::<usize>() <= 3 * 9, "{done:?}");
+}
+
+/// A daemon that has just started cannot say yet that it is off the node network.
+#[test]
+fn nothing_moves_to_restarted_daemon_where_all_are_off_the_node_network() {
+    let mut world = World::settled(9);
+    world.cut = Box::new(|_, _, path| path == Path::NodeNetwork);
+    world.run(ms(5000));
+    let before = world.keys_of(2);
+    world.kill(2);
+    world.run(ms(1000));
+    world.start(2);
+    world.run(ms(20_000));
+    world.expect_all_spoken();
+    assert!(world.keys_of(2).is_subset(&before));
+}
+
+#[test]
+fn node_off_the_node_network_takes_nothing_after_its_restart() {
+    let mut world = World::settled(9);
+    world.cut = Box::new(|from, to, path| path == Path::NodeNetwork && (from == 1 || to == 1));
+    world.run(ms(5000));
+    assert!(world.keys_of(1).is_empty());
+    world.kill(1);
+    world.run(ms(1000));
+    world.start(1);
+    for _ in 0..180 {
+        world.run(ms(1000));
+        assert!(world.keys_of(1).is_empty());
+    }
+}
