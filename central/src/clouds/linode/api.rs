@@ -4,7 +4,7 @@ pub(super) mod node_balancers;
 
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, SERVER};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(super) struct VpcRow {
     pub(super) address_range: Option<String>,
     /// The length of the subnet's prefix.
     pub(super) prefix: Option<u8>,
-    /// The interface, and the configuration profile that it belongs to; null if it is the Linode's own.
+    /// The interface, and the configuration profile that it belongs to; null or 0: it is the Linode's own.
     pub(super) interface_id: Option<u64>,
     pub(super) config_id: Option<u64>,
     /// Whether the Linode runs with it.
@@ -87,6 +87,13 @@ impl VpcRow {
     pub(super) const fn is_ipv4(&self) -> bool {
         self.address.is_some() || self.address_range.is_some()
     }
+}
+
+/// What null says is nothing; what is absent or cannot be read is an error.
+pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// One IPv6 address of a [`VpcRow`].
@@ -158,7 +165,12 @@ impl ErrorDecoder for ErrorShape {
             .as_ref()
             .map(|reasons| format!("[{:03}] {reasons}", status.as_u16()));
         let mut refusal = Refusal::by_status(status, words);
+        let said = reasons.as_deref().unwrap_or_default();
         match status {
+            // The token is known, and lacks the scope.
+            StatusCode::UNAUTHORIZED if said.contains("not authorized to use this endpoint") => {
+                refusal.kind = ErrorKind::Forbidden;
+            }
             // Anybody in between can answer 404; only the API answers it in its own shape.
             StatusCode::NOT_FOUND if reasons.is_some() => refusal.kind = ErrorKind::NotFound,
             StatusCode::BAD_REQUEST if is_busy(reasons.as_deref(), headers) => {

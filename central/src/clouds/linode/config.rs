@@ -8,12 +8,9 @@ use reqwest::Url;
 use super::Flags;
 use crate::cloud_api::{Connection, ConnectionVariables, Environment, Fault, TokenVariables};
 
-const TIMEOUT: &str = "LINODE_REQUEST_TIMEOUT_SECONDS";
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
-const TOKEN_MAX_AGE: &str = "LINODE_API_TOKEN_CACHE_TTL_SECONDS";
-const DEFAULT_TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
-const ROUTES_MAX_AGE: &str = "LINODE_ROUTES_CACHE_TTL_SECONDS";
-const DEFAULT_ROUTES_MAX_AGE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
+const TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
+const ROUTES_MAX_AGE: Duration = Duration::from_secs(60);
 const DEFAULT_URL: &str = "https://api.linode.com";
 const DEFAULT_VERSION: &str = "v4";
 /// What the Go controller reads besides.
@@ -63,7 +60,7 @@ impl Config {
         mut flags: Flags,
     ) -> Result<Self, Vec<Fault>> {
         let mut env = Environment::new(env);
-        let max_age = env.seconds(TOKEN_MAX_AGE, DEFAULT_TOKEN_MAX_AGE);
+        let max_age = env.seconds("LINODE_API_TOKEN_CACHE_TTL_SECONDS", TOKEN_MAX_AGE);
         let variables = ConnectionVariables {
             token: TokenVariables {
                 token: "LINODE_API_TOKEN",
@@ -71,7 +68,7 @@ impl Config {
                 default_file: Some("/var/run/secrets/linode/api-token"),
                 max_age,
             },
-            timeout: (TIMEOUT, DEFAULT_TIMEOUT),
+            timeout: ("LINODE_REQUEST_TIMEOUT_SECONDS", TIMEOUT),
             authorities: Some("LINODE_CA"),
         };
         let connection = Connection::read(&mut env, variables, read_base);
@@ -88,7 +85,7 @@ impl Config {
             "LINODE_EXTERNAL_SUBNET",
             "is no block of addresses; write it like 192.0.2.0/24",
         );
-        let routes_max_age = env.seconds(ROUTES_MAX_AGE, DEFAULT_ROUTES_MAX_AGE);
+        let routes_max_age = env.seconds("LINODE_ROUTES_CACHE_TTL_SECONDS", ROUTES_MAX_AGE);
         let hostname_only = env.bool("LINODE_HOSTNAME_ONLY_INGRESS");
         flags.logs_exchanges |= env.bool("LINODE_DEBUG");
         env.without_effect(&WITHOUT_EFFECT);
@@ -122,17 +119,12 @@ fn read_base(env: &mut Environment<'_>) -> Option<Url> {
                   https://api.linode.com/v4beta";
     let text = text.as_deref().unwrap_or(DEFAULT_URL);
     let mut url = env.url("LINODE_URL", text, remedy)?;
-    let segments: Vec<String> = url
-        .path_segments()
-        .into_iter()
-        .flatten()
-        .filter(|segment| !segment.is_empty())
-        .map(ToOwned::to_owned)
-        .collect();
+    let segments = url.path_segments().into_iter().flatten();
+    let segments = segments.filter(|segment| !segment.is_empty());
+    let segments: Vec<String> = segments.map(ToOwned::to_owned).collect();
     let is_version = |segment: &String| {
-        segment
-            .strip_prefix('v')
-            .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric()))
+        let rest = segment.strip_prefix('v');
+        rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric()))
     };
     let in_path = segments.iter().rev().find(|s| is_version(s)).cloned();
     if segments.len() > usize::from(in_path.is_some()) {

@@ -121,11 +121,9 @@ impl Describe {
     fn annotations(&self, instance: &Instance, own: Option<&Own>) -> BTreeMap<String, String> {
         let private = own.and_then(|own| own.ipv4.iter().find(|ip| self.is_private(**ip)));
         let ipv6 = own.and_then(|own| own.ipv6).and(instance.ipv6.as_str());
+        let private = private.map(ToString::to_string);
         texts([
-            (
-                annotations::LINODE_PRIVATE_IP,
-                private.map(ToString::to_string),
-            ),
+            (annotations::LINODE_PRIVATE_IP, private),
             (annotations::LINODE_PUBLIC_IPV6, ipv6.map(ToOwned::to_owned)),
         ])
     }

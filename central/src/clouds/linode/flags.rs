@@ -15,7 +15,8 @@ const IPV6_MASK: u8 = 112;
 /// Linode's names have 32 characters at most, and 13 of them come after the prefix.
 const LONGEST_PREFIX: usize = 19;
 /// What to write in place of a tag that begins like a mark.
-const NO_MARK: &str = "whatever begins so marks whose a NodeBalancer is; write other tags";
+pub(super) const NO_MARK: &str =
+    "whatever begins so marks whose a NodeBalancer is; write other tags";
 /// The types of NodeBalancers.
 pub(super) const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 

@@ -5,7 +5,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{self, INSTANCES, INTERFACES, Instance, PROFILE_INTERFACES, PROFILES};
+use super::api::{self, INSTANCES, INTERFACES, Instance, PROFILE_INTERFACES, PROFILES, nullable};
 use crate::cloud_api::{Client, CloudError, Kind, Request, lenient};
 
 /// Which interface it is.
@@ -24,7 +24,7 @@ struct Interface {
     purpose: Option<String>,
     active: Option<bool>,
     #[serde(default, deserialize_with = "lenient")]
-    ip_ranges: Option<Vec<Ipv4Net>>,
+    ip_ranges: Option<Option<Vec<Ipv4Net>>>,
     ipv6: Option<Ipv6>,
     /// What one of a Linode's own has in a VPC.
     vpc: Option<InVpc>,
@@ -39,6 +39,7 @@ struct InVpc {
 
 #[derive(Debug, Deserialize)]
 struct Ipv4 {
+    #[serde(deserialize_with = "nullable")]
     ranges: Vec<Range<Ipv4Net>>,
 }
 
@@ -56,20 +57,20 @@ struct Range<T> {
 /// The documentation names the list otherwise than Linode's own client.
 #[derive(Debug, Deserialize)]
 struct Interfaces {
-    #[serde(alias = "data")]
+    #[serde(alias = "data", deserialize_with = "nullable")]
     interfaces: Vec<Interface>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Profile {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nullable")]
     interfaces: Vec<Interface>,
 }
 
 impl Interface {
     fn ipv4_ranges(self) -> Option<Vec<Ipv4Net>> {
         let Some(vpc) = self.vpc else {
-            return self.ip_ranges;
+            return self.ip_ranges.map(Option::unwrap_or_default);
         };
         let ranges = vpc.ipv4?.ranges.into_iter();
         Some(ranges.map(|range| range.range).collect())
@@ -132,10 +133,8 @@ pub(super) async fn ipv6_range(
         all.interfaces
     } else {
         let profiles: Vec<Profile> = client.all_pages(&api::all(&PROFILES, &[linode])).await?;
-        profiles
-            .into_iter()
-            .flat_map(|one| one.interfaces)
-            .collect()
+        let all = profiles.into_iter().flat_map(|one| one.interfaces);
+        all.collect()
     };
     // That of the profile that the Linode runs with comes first.
     all.sort_by_key(|interface| interface.active != Some(true));

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use super::annotations as keys;
 use super::api::node_balancers::{BALANCERS, FIREWALLS, NodeBalancer, marked};
 use super::{Linode, NAME};
-use crate::cloud_api::{CloudError, ErrorKind};
+use crate::cloud_api::CloudError;
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::digest::hex;
 use crate::cloud_provider::load_balancers::{
@@ -46,7 +46,7 @@ use crate::engine::provider::{
 use crate::views::service_view::{Ingress, ServiceView};
 use desired::Desired;
 use firewalls::Firewall;
-use observed::Observed;
+use observed::{Observed, permitted};
 use options::Options;
 use places::Backends;
 use step::Step;
@@ -244,21 +244,15 @@ impl Provider for NodeBalancers {
     }
 
     async fn dependents(&self, since: Instant) -> Result<Vec<Dependent>, CloudError> {
-        let listing = self.firewalls.get(since).await?;
-        let marked = listing.all.iter().filter_map(dependent);
-        Ok(marked.collect())
+        // A token that may not list them may not delete them either.
+        let listing = permitted(self.firewalls.get(since).await)?;
+        let all = listing.iter().flat_map(|listing| &listing.all);
+        Ok(all.filter_map(dependent).collect())
     }
 
     async fn delete_dependent(&self, of: &Dependent) -> Result<(), CloudError> {
-        let request = FIREWALLS.get(&[], &of.id);
-        let Some(there) = self.cloud.client.find(&request).await? else {
-            return Ok(());
-        };
-        if dependent(&there).as_ref() != Some(of) {
-            let what = format!("{} is another's or in use by now", of.name);
-            return Err(CloudError::new(NAME, ErrorKind::Busy, what));
-        }
-        let request = FIREWALLS.delete(&[], &of.id);
+        let is_same = |there: &Firewall| dependent(there).as_ref() == Some(of);
+        let request = self.deletion_of_firewall(&of.id, is_same).await?;
         self.cloud.client.call_off(&request).await
     }
 }

@@ -56,7 +56,7 @@ const FLAGS: &[Flag] = &[
     flag(GROUP, "disable-nodebalancer-vpc-backends", Bool, "false", Act, "NodeBalancers reach Nodes outside of the VPCs, by their private addresses."),
     flag(GROUP, "enable-ipv6-for-loadbalancers", Bool, "false", Act, "The status of Services has the NodeBalancer's IPv6 address too."),
     flag(GROUP, "enable-ipv6-for-nodebalancer-backends", Bool, "false", Act, "NodeBalancers reach Nodes by their public IPv6 addresses."),
-    flag(GROUP, "nodebalancer-drain-period", Duration, "30s", Act, "How long a Node that leaves a NodeBalancer keeps its connections and gets no new ones, before it is taken out. 0: it is taken out at once."),
+    flag(GROUP, "nodebalancer-drain-period", Duration, "5s", Act, "How long a Node that leaves a NodeBalancer keeps its connections and gets no new ones, before it is taken out. 0: it is taken out at once."),
     flag(GROUP, "enable-route-controller", Bool, "false", Act, "Make routes to the Pods of Nodes, as ranges on the interfaces of Linodes in the VPC. Needs --vpc-names or --vpc-ids, and --cluster-cidr."),
     flag(GROUP, "node-cidr-mask-size-ipv4", Integer, "0", Act, "With --allocate-node-cidrs: the length of the Nodes' IPv4 pod CIDRs. 0: 24."),
     flag(GROUP, "node-cidr-mask-size-ipv6", Integer, "0", Act, "The same of their IPv6 pod CIDRs. 0: 112."),

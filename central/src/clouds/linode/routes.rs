@@ -174,7 +174,7 @@ fn interfaces(rows: &[VpcRow]) -> Result<Vec<Interface>, CloudError> {
 fn interface_id(row: &VpcRow) -> Option<InterfaceId> {
     Some(InterfaceId {
         linode: row.linode_id?,
-        profile: row.config_id,
+        profile: row.config_id.filter(|id| *id != 0),
         interface: row.interface_id?,
     })
 }

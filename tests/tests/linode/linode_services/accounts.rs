@@ -18,6 +18,7 @@ use crate::linode_services::cloud::{SuiteCloud, tags};
 use crate::linode_services::cluster::{
     AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, assert_none, has_finalizer, ingress,
 };
+use crate::linode_services::firewalls::acl;
 
 /// What was deleted since the backup is there again, and what was made since then is not.
 #[tokio::test]
@@ -176,6 +177,37 @@ async fn what_a_token_does_not_see_is_neither_made_again_nor_taken_for_gone() {
     cluster.sim().allow(Access::default());
     cluster.gone_within("web", AFTER_RETRIES).await;
     cluster.delete_markers().await;
+    cluster.nothing_is_left().await;
+    cluster.finish().await;
+}
+
+/// The Go controller needs no right to firewalls either, as long as no Service asks for one.
+#[tokio::test]
+async fn without_the_right_to_firewalls_services_that_ask_for_none_are_served() {
+    let cluster = CloudCluster::start().await;
+    cluster.sim().allow(Access {
+        scopes: Some(vec!["linodes:read_only", "nodebalancers:read_write"]),
+        ..Access::default()
+    });
+    let _central = cluster.central().await;
+    cluster.provide("web").await;
+    cluster.join(3).await;
+    cluster.serves("web", &[1, 2, 3]).await;
+
+    let allowed = acl("allowList", &["192.0.2.0/24"]);
+    cluster.note("web", "firewall-acl", Some(&allowed)).await;
+    let reason = reasons::SYNC_LOAD_BALANCER_FAILED;
+    cluster
+        .told("web", reason, "the token may not list firewalls")
+        .await;
+    // The Nodes are followed meanwhile.
+    cluster.join(4).await;
+    cluster.serves("web", &[1, 2, 3, 4]).await;
+    assert!(cluster.sim().all(Kind::Firewall).is_empty());
+
+    cluster.delete("web").await;
+    cluster.gone_within("web", AFTER_RETRIES).await;
+    cluster.sim().allow(Access::default());
     cluster.nothing_is_left().await;
     cluster.finish().await;
 }

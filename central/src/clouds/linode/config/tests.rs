@@ -123,7 +123,13 @@ fn invalid_numbers_give_default_with_notice() {
         ]);
         let config = config.unwrap();
         assert_eq!(config.connection.timeout, Duration::from_secs(120));
-        assert!(config.notices.iter().any(|n| n.contains(TIMEOUT)), "{text}");
+        assert!(
+            config
+                .notices
+                .iter()
+                .any(|n| n.contains("LINODE_REQUEST_TIMEOUT_SECONDS")),
+            "{text}"
+        );
     }
     let config = read(&[REGION, TOKEN, ("LINODE_REQUEST_TIMEOUT_SECONDS", " 7 ")]).unwrap();
     assert_eq!(config.connection.timeout, Duration::from_secs(7));

@@ -61,7 +61,7 @@ fn defaults_are_those_of_the_go_controller() {
             range: None,
             ipv6_ingress: false,
             ipv6_backends: false,
-            drain_period: Duration::from_secs(30),
+            drain_period: Duration::from_secs(5),
             tag_filter: None,
             vpcs: VpcChoice::None,
             checks_token: false,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::api_objects;
 use crate::cloud_api::said;
 use crate::clouds::linode::api::node_balancers::is_mark;
+use crate::clouds::linode::api::nullable;
 
 /// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
 /// and the longest label and description.
@@ -87,17 +88,13 @@ api_objects! {
         #[serde(default, deserialize_with = "rules")]
         pub(super) rules: Option<Rules>,
         /// What it protects. What cannot be read protects something all the same.
-        #[serde(default, deserialize_with = "entities")]
+        #[serde(default, deserialize_with = "nullable")]
         pub(super) entities: Vec<Entity>,
     }
 }
 
 fn is_disabled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(said(deserializer)?.is_some_and(|status| status == "disabled"))
-}
-
-fn entities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Entity>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// What a firewall lets in.
@@ -212,11 +209,8 @@ impl FirewallSpec {
         };
         let mut inbound: Vec<Rule> = Vec::new();
         for (protocol, is_udp) in [("TCP", false), ("UDP", true)] {
-            let ports: Vec<String> = ports
-                .iter()
-                .filter(|(_, udp)| *udp == is_udp)
-                .map(|(port, _)| port.to_string())
-                .collect();
+            let ports = ports.iter().filter(|(_, udp)| *udp == is_udp);
+            let ports: Vec<String> = ports.map(|(port, _)| port.to_string()).collect();
             for ports in ports.chunks(MOST_PORTS) {
                 for addresses in chunks(&acl.networks) {
                     inbound.push(Rule {
@@ -232,11 +226,8 @@ impl FirewallSpec {
         }
         let are_several = inbound.len() > 1;
         for (index, rule) in inbound.iter_mut().enumerate() {
-            let number = if are_several {
-                format!("Rule {index}, ")
-            } else {
-                String::new()
-            };
+            let number = are_several.then(|| format!("Rule {index}, "));
+            let number = number.unwrap_or_default();
             let text = format!("{number}{MADE_BY_GO}: {}, for {service}", rule.label);
             rule.description = match text.len() > DESCRIPTION {
                 true => format!("{}...", cut(&text, DESCRIPTION - 3)),
@@ -267,9 +258,8 @@ impl FirewallSpec {
 /// As few rules' worth of networks as hold them all: families together if they fit into one.
 fn chunks(networks: &BTreeSet<IpNet>) -> Vec<Addresses> {
     let texts = |is_v4: bool| -> Vec<String> {
-        let of_family = networks
-            .iter()
-            .filter(|net| matches!(net, IpNet::V4(_)) == is_v4);
+        let is_of_family = |net: &&IpNet| matches!(net, IpNet::V4(_)) == is_v4;
+        let of_family = networks.iter().filter(is_of_family);
         of_family.map(ToString::to_string).collect()
     };
     let (ipv4, ipv6) = (texts(true), texts(false));

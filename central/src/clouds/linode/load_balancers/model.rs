@@ -58,7 +58,7 @@ pub(super) struct VpcUse {
 }
 
 api_objects! {
-    /// A config: what a NodeBalancer does with one port. What is `None` is not said.
+    /// A config: what a NodeBalancer does with one port. What is `None` is not said, and no difference then.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     #[serde(default)]
     pub(super) struct ConfigSpec {
@@ -67,28 +67,25 @@ api_objects! {
         /// `tcp`, `udp`, `http` or `https`.
         pub(super) protocol?: String,
         /// `none`, `v1` or `v2`.
-        pub(super) proxy_protocol?: String,
+        pub(super) proxy_protocol?: Option<String>,
         /// How connections are distributed.
-        pub(super) algorithm?: String,
+        pub(super) algorithm?: Option<String>,
         /// How a client stays with one node.
-        #[serde(deserialize_with = "said")]
-        pub(super) stickiness: Option<String>,
+        pub(super) stickiness?: Option<String>,
         /// `none`, `connection`, `http` or `http_body`.
-        pub(super) check?: String,
+        pub(super) check?: Option<String>,
         /// Seconds between two questions.
-        pub(super) check_interval?: u32,
+        pub(super) check_interval?: Option<u32>,
         /// Seconds that an answer may take.
-        pub(super) check_timeout?: u32,
+        pub(super) check_timeout?: Option<u32>,
         /// Bad answers in a row that make a node unhealthy.
-        pub(super) check_attempts?: u32,
+        pub(super) check_attempts?: Option<u32>,
         /// What is asked for by HTTP.
-        #[serde(deserialize_with = "said")]
-        pub(super) check_path: Option<String>,
+        pub(super) check_path?: Option<String>,
         /// What the answer must contain.
-        #[serde(deserialize_with = "said")]
-        pub(super) check_body: Option<String>,
+        pub(super) check_body?: Option<String>,
         /// Whether what clients meet counts too.
-        pub(super) check_passive?: bool,
+        pub(super) check_passive?: Option<bool>,
         /// The port that is asked for UDP.
         pub(super) udp_check_port?: Option<u16>,
         /// What it presents to clients; sent apart.
@@ -103,23 +100,22 @@ impl ConfigSpec {
         (self.port, self.protocol == "udp")
     }
 
-    /// With what is there where nothing is said, and where it makes no difference.
+    /// Without what makes no difference where this is.
     pub(super) fn over(&self, actual: &Self) -> Self {
-        let numbers = match self.check.as_str() {
-            "none" => actual,
-            _ => self,
-        };
-        let text = |own: &Option<String>, actual: &Option<String>| own.clone().or(actual.clone());
-        Self {
-            stickiness: text(&self.stickiness, &actual.stickiness),
-            check_path: text(&self.check_path, &actual.check_path),
-            check_body: text(&self.check_body, &actual.check_body),
-            check_interval: numbers.check_interval,
-            check_timeout: numbers.check_timeout,
-            check_attempts: numbers.check_attempts,
-            udp_check_port: self.udp_check_port.or(actual.udp_check_port),
-            ..self.clone()
+        let mut spec = self.clone();
+        if actual.protocol.is_empty() {
+            spec.protocol.clear();
         }
+        if self.checks("none") {
+            (spec.check_interval, spec.check_timeout, spec.check_attempts) = (None, None, None);
+        }
+        spec
+    }
+
+    /// Whether its check is called so, or begins so: `http_body` is by HTTP too.
+    pub(super) fn checks(&self, how: &str) -> bool {
+        let check = self.check.as_ref();
+        check.is_some_and(|check| check.starts_with(how))
     }
 }
 
@@ -131,15 +127,15 @@ pub(super) const CUT_CONNECTIONS: &[Field] = &[
 /// What does not.
 pub(super) const KEEP_CONNECTIONS: &[Field] = &[
     Field::new(&["algorithm"], "algorithm", ""),
-    Field::new(&["stickiness"], "stickiness", "").or("none"),
+    Field::new(&["stickiness"], "stickiness", ""),
     Field::new(&["check"], "check", ""),
     Field::new(&["check_interval"], "check interval", ""),
     Field::new(&["check_timeout"], "check timeout", ""),
     Field::new(&["check_attempts"], "check attempts", ""),
-    Field::new(&["check_path"], "check path", "").or("none"),
-    Field::new(&["check_body"], "check body", "").or("none"),
+    Field::new(&["check_path"], "check path", ""),
+    Field::new(&["check_body"], "check body", ""),
     Field::new(&["check_passive"], "passive check", ""),
-    Field::new(&["udp_check_port"], "UDP check port", "").or("none"),
+    Field::new(&["udp_check_port"], "UDP check port", ""),
 ];
 
 api_objects! {

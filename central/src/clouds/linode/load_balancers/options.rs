@@ -14,7 +14,7 @@ use super::model::{BalancerSpec, FirewallWish};
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::looks_like_mark;
 use crate::clouds::linode::config::Settings;
-use crate::clouds::linode::flags::{TYPES, balancer_type};
+use crate::clouds::linode::flags::{NO_MARK, TYPES, balancer_type};
 use crate::clouds::linode::vpcs::Subnet;
 use crate::engine::annotations::{Reader, either, go_bool};
 use crate::engine::applied::fingerprint_of;
@@ -135,18 +135,13 @@ fn kind(reader: &mut Reader<'_>, default: &'static str) -> &'static str {
 
 fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
     let of_service = reader.value(&keys::TAGS).unwrap_or_default();
-    let all = settings
-        .flags
-        .cluster_name
-        .iter()
-        .chain(&settings.flags.tags);
+    let flags = &settings.flags;
+    let all = flags.cluster_name.iter().chain(&flags.tags);
     let all = all.map(String::as_str).chain(of_service.split(','));
     let mut tags: Vec<String> = Vec::new();
     for tag in all.map(str::trim).filter(|tag| !tag.is_empty()) {
         if looks_like_mark(tag) {
-            let remedy = format!(
-                "has the tag {tag}, and whatever begins so marks whose a NodeBalancer is; write other tags"
-            );
+            let remedy = format!("has the tag {tag}, and {NO_MARK}");
             reader.fault_in(&keys::TAGS, of_service, remedy);
         } else if !tags.iter().any(|known| known == tag) {
             tags.push(tag.to_owned());
@@ -165,14 +160,14 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
         return id.map_or(FirewallWish::None, FirewallWish::Id);
     }
     let (acl, place) = match reader.value(&keys::FIREWALL_ACL) {
-        Some(text) => {
-            let place = format!("annotation {}", keys::FIREWALL_ACL.key);
-            (acl(reader, text), place)
-        }
-        None => {
-            let place = "spec.loadBalancerSourceRanges".to_owned();
-            (source_ranges(reader), place)
-        }
+        Some(text) => (
+            acl(reader, text),
+            format!("annotation {}", keys::FIREWALL_ACL.key),
+        ),
+        None => (
+            source_ranges(reader),
+            "spec.loadBalancerSourceRanges".to_owned(),
+        ),
     };
     let Some(acl) = acl else {
         return FirewallWish::None;

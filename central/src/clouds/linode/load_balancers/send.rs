@@ -18,6 +18,7 @@ use super::super::vpcs::Subnet;
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
 use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
+use super::observed::permitted;
 use super::step::{NewBalancer, Step};
 use crate::cloud_api::{CloudError, ErrorKind, Request, body};
 use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
@@ -68,10 +69,7 @@ impl NodeBalancers {
                 FIREWALLS.change(&[], &id.to_string(), json!({"tags": tags}))
             }
             Step::ChangeRules { id, spec, enables } => {
-                if *enables {
-                    self.enable_firewall(*id).await?;
-                }
-                change_rules(*id, spec)
+                self.change_of_rules(*id, spec, *enables).await?
             }
             Step::Attach { firewall, former } => {
                 let wanted = match firewall {
@@ -86,13 +84,8 @@ impl NodeBalancers {
                 BALANCERS.act((&[], balancer), how, called).json(body)
             }
             Step::DeleteFirewall { id, .. } => {
-                let id = id.to_string();
-                let there: Option<Firewall> = client.find(&FIREWALLS.get(&[], &id)).await?;
-                if let Some(there) = there.filter(|there| !there.entities.is_empty()) {
-                    let what = format!("firewall {} is still in use", there.label);
-                    return Err(CloudError::new(NAME, ErrorKind::Busy, what));
-                }
-                FIREWALLS.delete(&[], &id)
+                let is_idle = |there: &Firewall| there.entities.is_empty();
+                self.deletion_of_firewall(&id.to_string(), is_idle).await?
             }
         };
         step.effect(planned).send(client, &request).await
@@ -142,7 +135,10 @@ impl NodeBalancers {
         }
         let now = Instant::now();
         let since = now.checked_sub(RECENT).unwrap_or(now);
-        let listing = self.firewalls.get(since).await?;
+        // A token that may not list them may not mark them either.
+        let Some(listing) = permitted(self.firewalls.get(since).await)? else {
+            return Ok(());
+        };
         let is_made_by_go = |firewall: &Firewall| {
             let is_marked = marked(&firewall.tags, linode_tags::SERVICE).is_some();
             firewall.protects(balancer) && firewall.is_made_by_go(name) && !is_marked
@@ -176,6 +172,22 @@ impl NodeBalancers {
         })
     }
 
+    /// What deletes a firewall that may be deleted as it is now, or is gone already.
+    pub(super) async fn deletion_of_firewall(
+        &self,
+        id: &str,
+        may_go: impl Fn(&Firewall) -> bool + Send,
+    ) -> Result<Request, CloudError> {
+        let there: Option<Firewall> = self.cloud.client.find(&FIREWALLS.get(&[], id)).await?;
+        match there.filter(|there| !may_go(there)) {
+            Some(there) => {
+                let what = format!("firewall {} is another's or in use by now", there.label);
+                Err(CloudError::new(NAME, ErrorKind::Busy, what))
+            }
+            None => Ok(FIREWALLS.delete(&[], id)),
+        }
+    }
+
     async fn own_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
         let all: Vec<Firewall> = self.cloud.all(&FIREWALLS, &[]).await?;
         let mut all = all.iter();
@@ -186,20 +198,28 @@ impl NodeBalancers {
         let Some(own) = own else {
             return self.cloud.client.make(&create_firewall(spec)).await;
         };
-        if own.is_disabled {
-            self.enable_firewall(own.id).await?;
-        }
         if !own.is_as(spec) {
-            let request = change_rules(own.id, spec);
-            self.cloud.client.call(&request).await?;
+            let change = self.change_of_rules(own.id, spec, own.is_disabled);
+            self.cloud.client.call(&change.await?).await?;
         }
         Ok(own.id.to_string())
     }
 
-    async fn enable_firewall(&self, id: u64) -> Result<(), CloudError> {
-        let body = json!({"status": "enabled"});
-        let request = FIREWALLS.change(&[], &id.to_string(), body);
-        self.cloud.client.call(&request).await
+    /// What changes what a firewall lets through. One that is disabled is enabled before.
+    async fn change_of_rules(
+        &self,
+        id: u64,
+        spec: &FirewallSpec,
+        enables: bool,
+    ) -> Result<Request, CloudError> {
+        let id = id.to_string();
+        if enables {
+            let request = FIREWALLS.change(&[], &id, json!({"status": "enabled"}));
+            self.cloud.client.call(&request).await?;
+        }
+        let how = (Method::PUT, "rules");
+        let rules = FIREWALLS.act((&[], &id), how, "update_firewall_rules");
+        Ok(rules.json(spec.told_rules()))
     }
 
     async fn of_node(
@@ -210,18 +230,15 @@ impl NodeBalancers {
     ) -> Result<Request, CloudError> {
         let of = [balancer, of(&step.pool, planned)?];
         let new = match &step.action {
-            Action::Create(spec) => self.node(spec).await?,
+            Action::Create(spec) => self.in_subnet(spec, spec.subnet.as_ref()).await?,
             _ => Value::Null,
         };
         Ok(step.request(&NODES, &of, |_| new))
     }
 
     async fn nodes(&self, specs: &[NodeSpec]) -> Result<Vec<Value>, CloudError> {
-        try_join_all(specs.iter().map(|spec| self.node(spec))).await
-    }
-
-    async fn node(&self, spec: &NodeSpec) -> Result<Value, CloudError> {
-        self.in_subnet(spec, spec.subnet.as_ref()).await
+        let specs = specs.iter();
+        try_join_all(specs.map(|spec| self.in_subnet(spec, spec.subnet.as_ref()))).await
     }
 
     /// What a new one has of a VPC, if it has something.
@@ -289,16 +306,6 @@ fn config(spec: &ConfigSpec) -> Value {
 fn create_firewall(spec: &FirewallSpec) -> Request {
     let body = json!({"label": spec.label, "tags": spec.tags, "rules": spec.told_rules()});
     FIREWALLS.create(&[], body)
-}
-
-/// Changes what a firewall lets through.
-fn change_rules(id: u64, spec: &FirewallSpec) -> Request {
-    let rules = FIREWALLS.act(
-        (&[], &id.to_string()),
-        (Method::PUT, "rules"),
-        "update_firewall_rules",
-    );
-    rules.json(spec.told_rules())
 }
 
 fn number(id: &str) -> Result<u64, CloudError> {

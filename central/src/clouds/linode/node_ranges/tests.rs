@@ -57,10 +57,11 @@ async fn reads_the_active_configuration_profile() {
     let configs = [
         json!({ "id": 1, "interfaces": [interface(false, "2600:3c00:1::/64")] }),
         json!({ "id": 2, "interfaces": [{ "purpose": "public" }, interface(true, "2600:3c00:2::/64")] }),
+        json!({ "id": 3, "interfaces": null }),
     ];
     let cloud = Cloud::start(move |seen, _| {
         if seen.line.contains("/configs") {
-            Reply::json(json!({ "data": configs, "page": 1, "pages": 1, "results": 2 }))
+            Reply::json(json!({ "data": configs, "page": 1, "pages": 1, "results": 3 }))
         } else {
             Reply::json(json!({ "id": 7, "interface_generation": "legacy_config" }))
         }

@@ -162,3 +162,60 @@ async fn whoever_must_not_write_does_not() {
     assert!(matches!(error, RouteError::NotLeading(_)), "{error}");
     assert!(writes(&cloud).is_empty());
 }
+
+/// A Linode with one interface in VPC 1, whose row says this of its profile, and which is shown so.
+async fn one_interface(config: Value, shown: Value) -> Cloud {
+    Cloud::start(move |seen, _| {
+        let row = json!({
+            "linode_id": 7, "subnet_id": 1, "interface_id": 10, "config_id": config, "active": true,
+            "address": "10.1.0.2", "prefix": 16,
+        });
+        let page = |data: Vec<&Value>| {
+            let results = data.len();
+            Reply::json(json!({ "data": data, "page": 1, "pages": 1, "results": results }))
+        };
+        match &seen.line {
+            line if line.contains("/vpcs/1/ips") => page(vec![&row]),
+            line if line.contains("/vpcs/") => page(Vec::new()),
+            line if line.starts_with("PUT") => Reply::json(&seen.body),
+            _ => Reply::json(&shown),
+        }
+    })
+    .await
+}
+
+async fn create(cloud: &Cloud) -> Result<(), RouteError> {
+    let routes = routes(&cloud.base);
+    routes.create(&route("10.1.9.0/24"), &|| Ok(())).await
+}
+
+/// 0 and null both say that there is none, and so does null of a list.
+#[tokio::test]
+async fn an_interface_of_no_profile_and_one_without_ranges_get_routes() {
+    let own = json!({ "vpc": { "ipv4": { "ranges": [{ "range": "10.1.9.0/24" }] } } });
+    let added = |body: &Value, path: &str| format!("PUT /v4/linode/instances/7/{path}/10 {body}");
+    let of_profile = json!({ "ip_ranges": ["10.1.9.0/24"] });
+    let none = json!({ "vpc": { "ipv4": { "ranges": null } } });
+    for (config, shown, write) in [
+        (json!(null), none.clone(), added(&own, "interfaces")),
+        (json!(0), none, added(&own, "interfaces")),
+        (
+            json!(5),
+            json!({ "ip_ranges": null }),
+            added(&of_profile, "configs/5/interfaces"),
+        ),
+    ] {
+        let cloud = one_interface(config, shown).await;
+        create(&cloud).await.unwrap();
+        assert_eq!(writes(&cloud), [write]);
+    }
+    // An answer that says nothing of ranges may have lost them.
+    for (config, shown) in [
+        (json!(0), json!({ "vpc": { "ipv4": {} } })),
+        (json!(5), json!({ "purpose": "vpc" })),
+    ] {
+        let cloud = one_interface(config, shown).await;
+        assert!(create(&cloud).await.is_err());
+        assert!(writes(&cloud).is_empty());
+    }
+}

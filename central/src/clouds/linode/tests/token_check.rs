@@ -21,9 +21,13 @@ async fn refusal_at_start_is_an_error_and_nothing_else_is() {
     let error = start(linode(&cloud.base, Flags::default())).await;
     assert_eq!(error.unwrap_err().kind, ErrorKind::Unauthorized);
     assert_eq!(cloud.lines(), ["GET /v4/profile"]);
-    let cloud = Cloud::start(|_, _| Reply::html().status(502)).await;
-    let check = start(linode(&cloud.base, Flags::default())).await;
-    assert_eq!(check.unwrap().obstacle(), None);
+    let reason = "Your OAuth token is not authorized to use this endpoint.";
+    let no_scope = json!({"errors": [{"reason": reason}]});
+    for reply in [Reply::html().status(502), Reply::json(no_scope).status(401)] {
+        let cloud = Cloud::start(move |_, _| reply.clone()).await;
+        let check = start(linode(&cloud.base, Flags::default())).await;
+        assert_eq!(check.unwrap().obstacle(), None);
+    }
 }
 
 /// Only the clock of the waits is stopped: it goes on by itself when all wait.

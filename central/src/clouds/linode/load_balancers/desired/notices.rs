@@ -50,8 +50,8 @@ pub(in super::super) fn notices(
 fn unchecked(service: &ServiceView, options: &Options) -> Option<Notice> {
     let health_port = service.health_check_node_port;
     let is_checked = |config: &ConfigSpec| match config.place() {
-        (_, false) => config.check != "none" || config.check_passive,
-        (_, true) => config.check.starts_with("http") && config.udp_check_port == health_port,
+        (_, false) => !config.checks("none") || config.check_passive == Some(true),
+        (_, true) => config.checks("http") && config.udp_check_port == health_port,
     };
     let configs = options.ports.iter().map(|port| &port.config);
     let unchecked = configs.filter(|config| service.is_local && !is_checked(config));

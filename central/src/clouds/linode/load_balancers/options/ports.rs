@@ -35,7 +35,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<PortOptions> {
         .peekable();
     if others.peek().is_some() {
         let passive = reader.strict_go_bool(&keys::CHECK_PASSIVE, true);
-        others.for_each(|port| port.config.check_passive = passive);
+        others.for_each(|port| port.config.check_passive = Some(passive));
     }
     for (index, port) in all.iter().enumerate() {
         let (number, is_udp) = port.config.place();
@@ -73,23 +73,18 @@ fn of_port(reader: &mut Reader<'_>, port: Port, of_all: &ConfigSpec) -> PortOpti
         "leastconn",
         if is_udp { "ring_hash" } else { "source" },
     ];
-    let check = match of_all.check.as_str() {
-        "" if port.protocol == "udp" => "none",
-        "" => "connection",
-        said => said,
+    let key = &keys::ALGORITHM;
+    let check = match of_all.check.as_deref() {
+        None if port.protocol == "udp" => "none",
+        None => "connection",
+        Some(said) => said,
     };
     let config = ConfigSpec {
         port: port.port,
-        proxy_protocol: proxy_protocol(reader, &own, is_udp),
-        algorithm: own.word(
-            reader,
-            "algorithm",
-            &keys::ALGORITHM,
-            &algorithms,
-            "roundrobin",
-        ),
+        proxy_protocol: Some(proxy_protocol(reader, &own, is_udp)),
+        algorithm: Some(own.word(reader, "algorithm", key, &algorithms, "roundrobin")),
         stickiness: stickiness(reader, &own, &protocol),
-        check: check.to_owned(),
+        check: Some(check.to_owned()),
         check_path: of_all
             .check_path
             .clone()
@@ -258,12 +253,13 @@ fn of_all(reader: &mut Reader<'_>) -> ConfigSpec {
         reader.fault_in(&keys::CHECK_TIMEOUT, &timeout.to_string(), remedy);
     }
     ConfigSpec {
-        check: check.unwrap_or_default().to_owned(),
+        check: check.map(ToOwned::to_owned),
         check_path: Some(reader.optional(&keys::CHECK_PATH).unwrap_or("/").to_owned()),
         check_body: body,
-        check_interval: interval,
-        check_timeout: timeout,
-        check_attempts: reader.within(&keys::CHECK_ATTEMPTS),
+        check_interval: Some(interval),
+        check_timeout: Some(timeout),
+        check_attempts: Some(reader.within(&keys::CHECK_ATTEMPTS)),
+        check_passive: Some(false),
         ..ConfigSpec::default()
     }
 }

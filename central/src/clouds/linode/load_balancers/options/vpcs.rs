@@ -80,32 +80,25 @@ pub(super) fn backend(
     subnet: Option<&Subnet>,
 ) -> Option<VpcUse> {
     let range = reader.optional(&keys::BACKEND_IPV4_RANGE);
-    let is_within = |range: &str| {
-        let Some(outer) = settings.flags.range else {
-            return true;
-        };
-        range
-            .parse::<Ipv4Net>()
-            .is_ok_and(|net| outer.contains(&net))
-    };
-    if let Some(range) = range.filter(|range| !is_within(range)) {
-        let outer = settings.flags.range.map(|net| net.to_string());
-        let remedy = format!(
-            "is not within the subnet {} of --nodebalancer-backend-ipv4-subnet; write a block of it",
-            outer.unwrap_or_default()
-        );
-        reader.fault_in(&keys::BACKEND_IPV4_RANGE, range, remedy);
+    if let (Some(range), Some(outer)) = (range, settings.flags.range) {
+        let net: Result<Ipv4Net, _> = range.parse();
+        if !net.is_ok_and(|net| outer.contains(&net)) {
+            let remedy = format!(
+                "is not within the subnet {outer} of --nodebalancer-backend-ipv4-subnet; write a block of it"
+            );
+            reader.fault_in(&keys::BACKEND_IPV4_RANGE, range, remedy);
+        }
     }
     let subnet = subnet?.clone();
     let is_said = |annotation| reader.optional(annotation).is_some();
     let is_of_flags = !is_said(&keys::BACKEND_VPC_NAME) && !is_said(&keys::BACKEND_SUBNET_NAME);
     let is_first = settings.flags.subnet == BackendSubnet::First;
-    let of_flags = settings.flags.range.filter(|_| is_of_flags && is_first);
+    let is_of_flags = range.is_none() && is_of_flags && is_first;
+    let of_flags = settings.flags.range.filter(|_| is_of_flags);
+    let of_flags = of_flags.map(|net| net.to_string());
     Some(VpcUse {
-        is_any_of_range: (range.is_none() && of_flags.is_some()).then_some(true),
-        ipv4_range: range
-            .map(ToOwned::to_owned)
-            .or_else(|| of_flags.map(|net| net.to_string())),
+        is_any_of_range: of_flags.is_some().then_some(true),
+        ipv4_range: range.map(ToOwned::to_owned).or(of_flags),
         ipv6_range: None,
         subnet,
     })

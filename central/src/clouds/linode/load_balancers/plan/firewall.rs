@@ -17,11 +17,19 @@ use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::api::node_balancers::{firewall_mark, is_mark};
 use crate::engine::step::PoolRef;
 
-/// Why nothing can be done about it, if somebody else's firewall stands in the way.
+const WITHOUT_RIGHT: &str = "the firewall of the NodeBalancer is not as the Service asks, and the token may not list \
+                             firewalls; give it the right to read and write them";
+
+/// Why nothing can be done about it, if somebody else's firewall stands in the way, or a right is missing.
 pub(super) fn obstacle(desired: &Desired, observed: &Observed) -> Option<String> {
     let attached = &observed.attached;
     if attached.len() > 1 {
         return Some(several(attached));
+    }
+    let mut steps = steps(desired, observed).into_iter();
+    let is_permitted = observed.may_list || steps.all(|step| matches!(step, Step::Attach { .. }));
+    if !is_permitted {
+        return Some(WITHOUT_RIGHT.to_owned());
     }
     let FirewallWish::Own(wanted) = &desired.firewall else {
         return None;
@@ -87,15 +95,13 @@ pub(super) fn steps(desired: &Desired, observed: &Observed) -> Vec<Step> {
     // Nothing else tells whose it is once it is detached.
     let by_go = |firewall: &&&Firewall| firewall.is_made_by_go(&observed.balancer.label);
     let unmarked = unneeded.iter().filter(by_go);
-    let marks = unmarked.map(|firewall| Step::MarkFirewall {
-        id: firewall.id,
-        name: firewall.label.clone(),
-        tags: firewall
-            .tags
-            .iter()
-            .chain(&desired.marks)
-            .cloned()
-            .collect(),
+    let marks = unmarked.map(|firewall| {
+        let tags = firewall.tags.iter().chain(&desired.marks);
+        Step::MarkFirewall {
+            id: firewall.id,
+            name: firewall.label.clone(),
+            tags: tags.cloned().collect(),
+        }
     });
     steps.splice(..0, marks);
     let unneeded = unneeded.into_iter();

@@ -20,13 +20,13 @@ use crate::clouds::linode::api::node_balancers::NodeBalancer;
 use crate::clouds::linode::load_balancers::NodeBalancers;
 use crate::clouds::linode::load_balancers::desired::{Desired, desired};
 use crate::clouds::linode::load_balancers::model::FirewallWish;
-use crate::clouds::linode::load_balancers::observed::Observed;
+use crate::clouds::linode::load_balancers::observed::{Config, Observed};
 use crate::clouds::linode::load_balancers::options::tests::{read, service, settings};
 use crate::clouds::linode::load_balancers::step::Step;
 use crate::engine::members::{MachineOf, Members};
 use crate::engine::provider::Provider as _;
 use crate::views::service_view::ServiceView;
-use serde_json::json;
+use serde_json::{Value, json};
 use simulation::{OWN, Simulation, built};
 
 /// What a Service with these ports and annotations is to have on Nodes at 192.168.128.…
@@ -115,6 +115,49 @@ fn text(step: &Step) -> String {
     match step.impact() {
         Impact::None => step.to_string(),
         impact => format!("{step}: {impact}"),
+    }
+}
+
+/// Nobody knows what there is then, and to write it again would not show it either.
+#[test]
+fn what_an_answer_omits_is_no_difference() {
+    let checked = [("check-type", "http_body"), ("check-body", "ok")];
+    let http = [("port-80", r#"{"protocol": "http"}"#)];
+    let connection = [("check-type", "connection")];
+    for (ports, annotations) in [
+        ("tcp/80", &checked[..]),
+        ("tcp/80", &http),
+        ("udp/53", &connection),
+    ] {
+        let desired = wanted(ports, annotations, &[1]);
+        let steps = |field: &str, value: Option<Value>| {
+            let mut observed = built(&desired);
+            let mut shown = json!(observed.configs[0].part.spec);
+            shown["id"] = json!(5);
+            let fields = shown.as_object_mut().unwrap();
+            fields.remove(field);
+            fields.extend(value.map(|value| (field.to_owned(), value)));
+            let read: Config = serde_json::from_value(shown).unwrap();
+            observed.configs[0].part.spec = read.part.spec;
+            steps(&desired, &observed)
+        };
+        let wanted = json!(desired.configs[0].spec);
+        let told = wanted.as_object().unwrap().iter();
+        let is_told = |(field, value): &(&String, &Value)| {
+            let tells_places_apart = *field == "port" || *field == "protocol" && ports == "udp/53";
+            !value.is_null() && !tells_places_apart
+        };
+        for (field, value) in told.filter(is_told) {
+            let another = match value {
+                Value::Bool(is) => json!(!is),
+                Value::Number(_) => json!(77),
+                _ => json!("another"),
+            };
+            assert_eq!(steps(field, Some(another)).len(), 1, "{field}");
+            for nothing in [None, Some(Value::Null)] {
+                assert!(steps(field, nothing).is_empty(), "{field}");
+            }
+        }
     }
 }
 

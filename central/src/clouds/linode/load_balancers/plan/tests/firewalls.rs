@@ -411,3 +411,35 @@ fn firewall_of_the_former_nodebalancer_is_taken_over() {
     // It is in use until its NodeBalancer has gone.
     assert!(steps(&none(), &observed).is_empty());
 }
+
+/// To attach and to detach needs the right to NodeBalancers alone.
+#[test]
+fn without_the_right_to_firewalls_what_protects_a_nodebalancer_stays() {
+    let rules = json!({"inbound": [], "inbound_policy": "DROP"});
+    let office = || Some(firewall(7, "office-7", &rules, true));
+    let own = || Some(own(OWN, spec(&acl(ACL)), true));
+    let seen = |attached: Option<Firewall>| Observed {
+        may_list: false,
+        ..with(attached, Vec::new())
+    };
+    for (desired, observed) in [
+        (none(), seen(None)),
+        (none(), seen(office())),
+        (id("7"), seen(office())),
+        (acl(ACL), seen(own())),
+    ] {
+        assert!(steps(&desired, &observed).is_empty(), "{observed:#?}");
+        assert_eq!(unready(&desired, &observed), None);
+    }
+    let attach = [&*tags(&[7]), "attach firewall 7"];
+    assert_eq!(steps(&id("7"), &seen(None)), attach);
+    for (desired, observed) in [
+        (none(), seen(own())),
+        (acl(ACL), seen(None)),
+        (acl(OTHER_ACL), seen(own())),
+    ] {
+        let why = refusal(&desired, Some(&observed));
+        assert!(why.contains("the token may not list firewalls"), "{why}");
+        assert_eq!(unready(&desired, &observed), Some(Unready::Failed(why)));
+    }
+}

@@ -165,7 +165,7 @@ fn is_as_wanted(desired: &Desired, observed: &Observed, ours: &BTreeSet<u64>) ->
         wants.retain(|_, value| !value.is_null());
         is.retain(|field, _| wants.contains_key(field));
         for field in ["check_interval", "check_timeout", "check_attempts"] {
-            if wanted.spec.check == "none" {
+            if wanted.spec.checks("none") {
                 is.insert(field.to_owned(), wants[field].clone());
             }
         }

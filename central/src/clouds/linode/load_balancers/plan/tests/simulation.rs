@@ -73,6 +73,7 @@ pub(super) fn built(desired: &Desired) -> Observed {
         configs: configs.collect(),
         attached: attached.into_iter().collect(),
         loose: Vec::new(),
+        may_list: true,
     }
 }
 
