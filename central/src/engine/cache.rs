@@ -311,7 +311,12 @@ impl<O: Observed> Write<'_, O> {
     pub(super) fn end(mut self, known: Option<CachedState<O>>) {
         self.is_over = true;
         if let Some(known) = known {
+            let is_old = known.as_of < self.cache.since(&self.uid);
             self.cache.keep(&self.uid, known);
+            if is_old {
+                // All is to be observed anew since then: a listing from before this write shows too little.
+                self.cache.invalidate(&self.uid);
+            }
         }
     }
 }

@@ -20,7 +20,6 @@ use mooring_common::names::cloudscale_annotations as keys;
 use tokio::time::Instant;
 
 use super::api::balancers::{BALANCERS, Balancer};
-use super::api::floating_ips::{self, FloatingIp};
 use super::{Cloudscale, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
@@ -179,8 +178,11 @@ impl Provider for Balancers {
     }
 
     async fn exclusive(&self, network: &str) -> Result<Option<Holder>, CloudError> {
-        let ip: FloatingIp = self.cloud.client.fetch(&floating_ips::one(network)).await?;
-        Ok(ip.holder())
+        let mut all = self.exclusives(Instant::now()).await?;
+        all.remove(network).ok_or_else(|| {
+            let words = format!("the floating IP {network} is not there");
+            CloudError::new(NAME, ErrorKind::NotFound, words)
+        })
     }
 }
 

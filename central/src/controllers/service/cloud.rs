@@ -50,6 +50,7 @@ use crate::election::NotLeading;
 use crate::views::service_view::ServiceView;
 use cluster::{Cluster, RealCluster, Reporter};
 pub use endpoints::{EndpointChanges, SliceView, watched as watched_slices};
+use hand_over::Unanswered;
 pub use metrics::Metrics;
 pub use node_rounds::NodeChanges;
 use orphans::{LeadingCollector, Orphans};
@@ -114,6 +115,7 @@ pub(super) struct CloudServices {
     service_states: ServiceStates,
     status: Status,
     restorations: Restorations,
+    unanswered: Unanswered,
     orphans: Orphans,
     secrets: FollowedSecrets,
     views: Views,
@@ -145,6 +147,7 @@ impl CloudServices {
             service_states: ServiceStates::default(),
             status: Status::default(),
             restorations: Restorations::default(),
+            unanswered: Unanswered::default(),
             orphans: Orphans::default(),
             secrets: FollowedSecrets::default(),
             views: Views::default(),

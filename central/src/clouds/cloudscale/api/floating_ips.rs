@@ -46,11 +46,6 @@ fn path(network: &str) -> String {
     format!("floating-ips/{address}")
 }
 
-/// One floating IP, by its network.
-pub(crate) fn one(network: &str) -> Request {
-    Request::get("get_floating_ip", path(network))
-}
-
 /// All floating IPs.
 pub(crate) fn all() -> Request {
     Request::get("list_floating_ips", "floating-ips")

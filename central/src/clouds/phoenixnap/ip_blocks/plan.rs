@@ -211,6 +211,14 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
     if observed.blocks.iter().any(|owned| is_coming(&owned)) {
         return Next::Wait("an IP block is being bought".to_owned());
     }
+    let is_unclear =
+        |owned: &&Owned| owned.owner == owner && owned.block.status == BlockStatus::Unknown;
+    if let Some(Owned { block, .. }) = observed.blocks.iter().find(is_unclear) {
+        let id = &block.id;
+        return Next::Wait(format!(
+            "no IP block is bought while the state of {id} is not known"
+        ));
+    }
     if let Some(network) = observed.network {
         let is_bound = |owned: &&Owned| {
             let is_elsewhere = network.blocks.iter().all(|(id, _)| *id != owned.block.id);

@@ -4,16 +4,40 @@
 //! cloudscale.ch, an address of an L2Network. So such a status does not prove what is the Service's in this
 //! cloud, unless this process has written it for this cloud. A mark proves it, and the name.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mooring_common::engine::Outcome;
 use mooring_common::names::{finalizers, reasons};
+use tokio::time::{Instant, timeout};
 
 use super::CloudServices;
 use super::interruption::Attempt;
-use super::remove::Attempted;
+use super::remove::{Attempted, Removed};
+use crate::cloud_api::{CloudError, ErrorKind};
+use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::controllers::service::Failure;
 use crate::views::service_view::ServiceView;
+
+/// For how long an answer of a cloud is waited for that may have something of a Service which another serves.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// For how long it is not asked again, if there was none.
+const LEFT_ALONE: Duration = Duration::from_secs(30);
+
+/// That a cloud gave no answer: until when it holds up no other Service.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(Mutex<Option<Instant>>);
+
+impl Unanswered {
+    fn begin(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + LEFT_ALONE);
+    }
+
+    fn is_recent(&self) -> bool {
+        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
 
 impl CloudServices {
     /// The Service is another's to serve from now on, or was all the time. What it has here goes.
@@ -56,8 +80,23 @@ impl CloudServices {
     /// Takes back what is here of a Service that does not say so. It is served elsewhere meanwhile, if this
     /// cloud cannot be asked, or may show something later: the next pass looks again.
     async fn look_for(&self, claimed: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
+        if self.unanswered.is_recent() {
+            return None;
+        }
         let mut attempt = Attempt::to_remove();
-        let attempted = self.try_to_take_back(claimed, &mut attempt).await;
+        let attempted = match timeout(PATIENCE, self.prepare_removal(claimed)).await {
+            Ok(Ok(prepared)) => {
+                self.carry_out_removal(claimed, prepared, &mut attempt)
+                    .await
+            }
+            Ok(Err(cause)) => Err(cause),
+            Err(_) => {
+                self.unanswered.begin();
+                let words = format!("no answer within {} s", PATIENCE.as_secs());
+                let error = CloudError::new(self.provider(), ErrorKind::Timeout, words);
+                Err(ReconcileError::from(error).into())
+            }
+        };
         let is_there = self.service_states.may_hold(claimed) == Some(true);
         match attempted {
             Ok(Attempted::Over(_)) => {
@@ -84,10 +123,11 @@ impl CloudServices {
         if self.service_states.may_hold(service) != Some(true) {
             return None;
         }
-        if let Err(unfinished) = self.take_back(&without_status(service)).await {
-            return Some(unfinished);
-        }
-        if service.has_finalizer() {
+        let removed = match self.take_back(&without_status(service)).await {
+            Ok(removed) => removed,
+            Err(unfinished) => return Some(unfinished),
+        };
+        if removed == Removed::Gone && service.has_finalizer() {
             let note = format!(
                 "Deleted load balancer: the Service has another loadBalancerClass now, and nothing is left in \
                  {}. The finalizer {} stays, since it is the other controller's now. If that does not take it \

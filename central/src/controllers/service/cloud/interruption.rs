@@ -115,7 +115,8 @@ impl CloudServices {
                 self.service_states.refused(&service.key);
                 Outcome::WaitForChange(text)
             }
-            Cause::Cloud(ReconcileError::Noted { why, .. }) => {
+            Cause::Cloud(ReconcileError::Noted { why, notices }) => {
+                self.tell_notices(service, &notices).await;
                 Box::pin(self.set_back(service, Cause::Cloud(*why), attempt)).await
             }
             Cause::Service(Failure::Gone) => Outcome::Done,

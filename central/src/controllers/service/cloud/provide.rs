@@ -15,7 +15,7 @@ use super::service_states::{Cause, Ensured};
 use super::status::address;
 use super::{CloudServices, SOON};
 use crate::cloud_provider::load_balancers::{
-    LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, Progress, ReconcileError,
+    LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, Progress,
 };
 use crate::controllers::service::Failure;
 use crate::controllers::service::patch::{add_finalizer, guard};
@@ -79,11 +79,7 @@ impl CloudServices {
                 if request.nodes.is_empty() {
                     self.tell_unavailable(&service).await;
                 }
-                let ReconcileError::Noted { why, notices } = error else {
-                    return Err(error.into());
-                };
-                self.tell_notices(&service, &notices).await;
-                return Err((*why).into());
+                return Err(error.into());
             }
         };
         let shown = prepared.summary().clone();

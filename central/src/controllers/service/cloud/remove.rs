@@ -10,7 +10,7 @@ use super::guard::{Aim, PassGuard};
 use super::interruption::{Attempt, Cause};
 use super::status::{address, release, strip};
 use super::{CloudServices, SOON};
-use crate::cloud_provider::load_balancers::{OwnedFields, Progress};
+use crate::cloud_provider::load_balancers::{OwnedFields, PreparedPlan, Progress};
 use crate::controllers::service::Failure;
 use crate::views::service_view::ServiceView;
 
@@ -21,6 +21,12 @@ pub(super) enum Removed {
     Gone,
     /// Something is there that may have been its, and is not provably so; it was told of.
     Kept,
+}
+
+/// A removal that is planned.
+pub(super) struct PreparedRemoval {
+    plan: Box<dyn PreparedPlan>,
+    begun: Instant,
 }
 
 /// How far a removal has come.
@@ -101,7 +107,14 @@ impl CloudServices {
         service: &Arc<ServiceView>,
     ) -> Result<Removed, Outcome<Failure>> {
         let mut attempt = Attempt::to_remove();
-        match self.try_to_take_back(service, &mut attempt).await {
+        let attempted = match self.prepare_removal(service).await {
+            Ok(prepared) => {
+                self.carry_out_removal(service, prepared, &mut attempt)
+                    .await
+            }
+            Err(cause) => Err(cause),
+        };
+        match attempted {
             Ok(Attempted::Over(removed)) => {
                 self.taken_back(service);
                 Ok(removed)
@@ -118,15 +131,29 @@ impl CloudServices {
         self.cloud.forget(&service.uid);
     }
 
-    pub(super) async fn try_to_take_back(
+    /// Reads what there is, and plans how it goes. It may be given up at any time.
+    pub(super) async fn prepare_removal(
         &self,
         service: &Arc<ServiceView>,
-        attempt: &mut Attempt,
-    ) -> Result<Attempted, Cause> {
+    ) -> Result<PreparedRemoval, Cause> {
         let begun = Instant::now();
         let request = self.request(service);
         let prepared = self.cloud.prepare_removal(&request);
-        let prepared = self.before_ending(prepared).await??;
+        let plan = self.before_ending(prepared).await??;
+        Ok(PreparedRemoval { plan, begun })
+    }
+
+    /// Does what is planned.
+    pub(super) async fn carry_out_removal(
+        &self,
+        service: &Arc<ServiceView>,
+        prepared: PreparedRemoval,
+        attempt: &mut Attempt,
+    ) -> Result<Attempted, Cause> {
+        let PreparedRemoval {
+            plan: prepared,
+            begun,
+        } = prepared;
         let shown = prepared.summary().clone();
         self.tell_notices(service, &shown.notices).await;
         for step in &shown.steps {

@@ -299,3 +299,20 @@ fn detaches_marked_block_that_failed_to_arrive_or_to_leave() {
         assert!(matches!(step(&network), Step::Detach { .. }), "{status:?}");
     }
 }
+
+#[test]
+fn no_second_block_is_bought_while_the_state_of_one_is_not_known() {
+    for shares in [false, true] {
+        let owner = match shares {
+            true => Owner::Pool(NETWORK.to_owned()),
+            false => Owner::Service(key("web")),
+        };
+        let unknown = of(owner, BlockStatus::Unknown, None);
+        assert!(is_wait(&planned(
+            &settings(shares),
+            &network(),
+            &[unknown],
+            &web()
+        )));
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::cloud_provider::load_balancers::{InvalidField, ReconcileError};
+use crate::cloud_provider::load_balancers::{InvalidField, Notice, ReconcileError};
 
 fn error() -> CloudError {
     CloudError::new("fake", ErrorKind::Server, "out of order")
@@ -60,11 +60,31 @@ async fn sv_30_honours_retry_after() {
     assert_eq!(world.pass("web").await, Outcome::RetryAfter(after));
 }
 
+/// Also if it comes to light only while the plan is carried out.
+#[tokio::test(start_paused = true)]
+async fn what_a_person_should_know_is_told_beside_a_failure() {
+    let world = World::new();
+    world.add("web");
+    let notice = Notice {
+        reason: reasons::MEMBER_REFUSED,
+        note: "a member is refused".to_owned(),
+        by_provider: false,
+    };
+    let noted = ReconcileError::from(error()).with(vec![notice]);
+    world.cloud.state.lock().unwrap().fails_late = Some(noted);
+    assert!(matches!(world.pass("web").await, Outcome::BackoffAnew(_)));
+    let told = world.cluster.reasons();
+    assert!(
+        told.ends_with(&[reasons::MEMBER_REFUSED, reasons::SYNC_LOAD_BALANCER_FAILED]),
+        "{told:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn progress_resets_backoff() {
     let world = World::new();
     world.add("web");
-    world.cloud.state.lock().unwrap().fails_late = Some(error());
+    world.cloud.state.lock().unwrap().fails_late = Some(error().into());
     assert!(matches!(world.pass("web").await, Outcome::BackoffAnew(_)));
 }
 

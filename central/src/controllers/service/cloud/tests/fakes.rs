@@ -231,13 +231,15 @@ pub(super) struct CloudState {
     pub(super) waits: usize,
     pub(super) before_write: Option<Interruption>,
     pub(super) forgotten: Vec<String>,
-    pub(super) fails_late: Option<CloudError>,
+    pub(super) fails_late: Option<ReconcileError>,
     /// By the Service's UID: the Secrets that it names.
     pub(super) secrets: HashMap<String, BTreeSet<String>>,
     /// The address of each load balancer. `None`: 192.0.2.1.
     pub(super) address: Option<String>,
     /// Of each removal that was planned: whether the Service's status counts.
     pub(super) removals: Vec<bool>,
+    /// It gives no answer about what there is to remove.
+    pub(super) hangs: bool,
 }
 
 /// A cloud whose load balancers are lists of members: one write for each. What they present is among them.
@@ -335,7 +337,7 @@ impl PreparedPlan for FakePlan {
         {
             let mut state = self.cloud.state.lock().unwrap();
             if let Some(error) = state.fails_late.take() {
-                return Err(error.into());
+                return Err(error);
             }
             if state.waits > 0 {
                 state.waits -= 1;
@@ -418,7 +420,14 @@ impl LoadBalancers for FakeCloud {
         request: &LoadBalancerRequest,
     ) -> Result<Box<dyn PreparedPlan>, ReconcileError> {
         let counts = !request.service.ingress.is_empty();
-        self.state.lock().unwrap().removals.push(counts);
+        let hangs = {
+            let mut state = self.state.lock().unwrap();
+            state.removals.push(counts);
+            state.hangs
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
         self.plan(request, None)
     }
 

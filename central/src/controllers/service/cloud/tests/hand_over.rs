@@ -1,10 +1,11 @@
 //! Services that are another's to serve: another cloud's, or another controller's.
 
 use mooring_common::names::annotations;
+use tokio::time::Instant;
 
 use super::*;
 use crate::cloud_api::{CloudError, ErrorKind};
-use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::cloud_provider::load_balancers::{Notice, ReconcileError};
 
 /// A Service that another cloud serves, as one process after the other finds it.
 fn served_elsewhere(world: &World) -> Arc<ServiceView> {
@@ -82,6 +83,26 @@ async fn outage_holds_up_no_service_of_another_cloud() {
     }
 }
 
+/// It holds up the first only, and is asked again later.
+#[tokio::test(start_paused = true)]
+async fn hung_cloud_holds_up_no_service_of_another() {
+    let world = World::new();
+    let theirs = served_elsewhere(&world);
+    world.cloud.state.lock().unwrap().hangs = true;
+    let begun = Instant::now();
+    for _ in 0..3 {
+        assert!(world.services.hand_over(&theirs).await.is_none());
+        assert_eq!(begun.elapsed(), Duration::from_secs(5));
+    }
+    assert_eq!(removals(&world), [false]);
+    assert!(world.cluster.reasons().is_empty());
+
+    tokio::time::advance(Duration::from_secs(30)).await;
+    world.cloud.state.lock().unwrap().hangs = false;
+    assert!(world.services.hand_over(&theirs).await.is_none());
+    assert_eq!(removals(&world), [false]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn service_that_records_something_waits_until_it_is_gone() {
     let world = World::new();
@@ -142,6 +163,23 @@ async fn service_that_leaves_for_another_class_leaves_nothing_here() {
     assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
     assert_eq!((world.patches(), plans(&world)), (patches, before));
     assert!(world.cluster.reasons().is_empty());
+}
+
+/// What may have been its own is there still, and was told of.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_not_said_to_be_deleted() {
+    let world = World::served().await;
+    leave(&world);
+    let kept = Notice {
+        reason: reasons::LOAD_BALANCER_KEPT,
+        note: "it is not provably its own".to_owned(),
+        by_provider: false,
+    };
+    world.cloud.state.lock().unwrap().notices = vec![kept];
+    assert!(matches!(world.pass("web").await, Outcome::NotOurs(_)));
+    let told = world.cluster.reasons();
+    assert!(told.contains(&reasons::LOAD_BALANCER_KEPT), "{told:?}");
+    assert!(!told.contains(&reasons::DELETED_LOAD_BALANCER), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
