@@ -357,7 +357,9 @@ fn start_central<C: SimulatedCloud>(
         format!("--secure-port={port}"),
     ];
     let flags = own.into_iter().chain(flags.iter().cloned());
-    let mut spec = Program::Central.spec(cp.folder(), flags)?;
+    // As the chart does.
+    let spec = Program::Central.spec(cp.folder(), flags)?;
+    let mut spec = spec.env("MALLOC_ARENA_MAX", "1");
     for (variable, value) in sim.environment() {
         spec = spec.env(variable, value);
     }

@@ -260,7 +260,9 @@ fn start_central(
         .spec(cp.folder(), flags)?
         .env("LINODE_URL", linode.url())
         .env("LINODE_API_TOKEN", TOKEN)
-        .env("LINODE_REGION", "us-east");
+        .env("LINODE_REGION", "us-east")
+        // As the chart does.
+        .env("MALLOC_ARENA_MAX", "1");
     Ok(Central {
         process: Process::start(&spec)?,
         endpoints: Endpoints::new(port)?,

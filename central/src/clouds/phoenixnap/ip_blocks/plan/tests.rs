@@ -302,17 +302,9 @@ fn detaches_marked_block_that_failed_to_arrive_or_to_leave() {
 
 #[test]
 fn no_second_block_is_bought_while_the_state_of_one_is_not_known() {
-    for shares in [false, true] {
-        let owner = match shares {
-            true => Owner::Pool(NETWORK.to_owned()),
-            false => Owner::Service(key("web")),
-        };
-        let unknown = of(owner, BlockStatus::Unknown, None);
-        assert!(is_wait(&planned(
-            &settings(shares),
-            &network(),
-            &[unknown],
-            &web()
-        )));
-    }
+    let unknown = of(Owner::Pool(NETWORK.to_owned()), BlockStatus::Unknown, None);
+    let next = planned(&settings(true), &network(), &[unknown], &web());
+    assert!(is_wait(&next), "{next:?}");
+    let why = refusal(after(own(BlockStatus::Unknown, None)));
+    assert!(why.contains("does not know"), "{why}");
 }

@@ -91,7 +91,10 @@ fn parts(prefix: &str, nodes: &[NodeSpec]) -> Vec<Part<NodeSpec>> {
 
 /// What the API shows of a config that it was told: it has values of its own for what it was not told.
 pub(super) fn shown(spec: &ConfigSpec) -> ConfigSpec {
+    let text = |told: &Option<String>| Some(told.clone().unwrap_or_default());
     ConfigSpec {
+        check_path: text(&spec.check_path),
+        check_body: text(&spec.check_body),
         stickiness: spec.stickiness.clone().or_else(|| Some("none".to_owned())),
         udp_check_port: spec.udp_check_port.or(Some(80)),
         ..spec.clone()
