@@ -328,3 +328,6 @@ impl<O: Observed> Drop for Write<'_, O> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,7 +63,8 @@ static HELP: LazyLock<Help> = LazyLock::new(|| {
             programs.join(", ")
         ),
         config: format!(
-            "The provider's configuration: {}. With several of these it is the last one's.",
+            "The path of the provider's configuration file: {}. With several of these it is the last one's. \
+             Without any of them it is ignored, and the log says so.",
             files.join("; ")
         ),
         qps: format!(
@@ -115,7 +116,7 @@ const OF_ALL: &[Flag] = &[
     flag(NODES, "node-daemon-grace", Duration, "0", Act, "How long a new Node's own mooring-node may take to initialise it before central does. 0: there is no node daemon, nobody is waited for."),
     flag(NODES, "node-status-update-frequency", Duration, "5m", Act, "How often a cloud's machines are listed, and every Node is compared with its machine: addresses and labels."),
     flag(NODES, "node-monitor-period", Duration, "5s", Act, "How often Nodes that are not Ready are looked at again."),
-    flag(NODES, "node-deletion-grace", Duration, "30s", Act, "How long a Node that has not been initialised yet is kept although its machine seems gone: it may be ahead of the cloud's listing."),
+    flag(NODES, "node-deletion-grace", Duration, "30s", Act, "How long a Node that has not been initialised yet is kept although its machine seems gone, from when the leader first sees it. Shorter than a cloud takes to list a new machine: the Node of that machine may be deleted, and comes back only when its kubelet starts again."),
     flag(NODES, "max-node-deletions-percent", Integer, "20", Act, "If the machines of more than this share of a cloud's Nodes (and of more than one) seem gone at once, no Node is deleted and an Event says so. 100 switches the guard off."),
     flag(NODES, "concurrent-node-syncs", Integer, "4", Act, "How many Nodes are reconciled at the same time."),
     flag(NODES, "concurrent-node-status-updates", Integer, "0", Accept, "Addresses are updated by the same workers as all else."),
@@ -125,7 +126,7 @@ const OF_ALL: &[Flag] = &[
     flag(SERVICES, "load-balancer-class", List, "", Act, "Each spec.loadBalancerClass whose Services are served like those without one: with a load balancer of the first cloud of --cloud-provider that has any, else with addresses of an L2Network. Those of the class mooring.dev/PROVIDER always get a load balancer of that provider, those of mooring.dev/l2 always addresses of an L2Network; those of any other class are others'."),
     flag(SERVICES, "serve-classless-services", Bool, "true", Act, "Serve Services without a spec.loadBalancerClass: with a load balancer of the first cloud of --cloud-provider that has any, else with addresses of an L2Network. false: only those of a class that names us; the others' finalizers, load balancers and addresses are not touched."),
     flag(SERVICES, "load-balancer-resync-period", Duration, "10m", Act, "How often the load balancers of a cloud are compared with what is wanted although nothing is known to have changed, so that changes by hand are undone; a tenth more or less, and less often where it takes many requests. 0: never."),
-    flag(SERVICES, "delete-orphans", Bool, "false", Act, "Delete load balancers that bear this cluster's marks and whose Service no longer exists; and routes in --cluster-cidr to machines of Nodes that no Node needs, whoever made them. false: only report load balancers, in Events on the Service default/kubernetes, and count such routes."),
+    flag(SERVICES, "delete-orphans", Bool, "false", Act, "Delete load balancers that bear this cluster's marks and whose Service no longer exists; and routes in --cluster-cidr to machines of Nodes that no Node needs, whoever made them. Not where a cluster was restored from a copy of another one's etcd, which has the same marks: it would delete the other's. false: only report load balancers, in Events on the Service default/kubernetes, and count such routes."),
     flag(SERVICES, "health-target", Text, "service-proxy", Act, "Whom the clouds' health monitors ask whether a Node should get a Service's traffic: service-proxy (as the Go controllers do: the healthCheckNodePort where there is one, else what answers at the node port), or node-daemon (mooring-node's /services/<namespace>/<name> with externalTrafficPolicy Local, else its /healthz)."),
     flag(SERVICES, "health-target-port", Integer, "10266", Act, "The port of --health-target=node-daemon: the one of mooring-node's --livez-bind-address. The clouds' load balancers must be let in there."),
     flag(SERVICES, "endpoint-aware-members", Bool, "false", Act, "Follow the EndpointSlices of Services with externalTrafficPolicy Local: a Node gets no new connections from the cloud's load balancer as soon as its last ready endpoint terminates, and gets them again as soon as one is ready, without waiting for the health monitor. Never the last Node that serves. Needs to list and watch EndpointSlices. Where a cloud's load balancers cannot stop new connections alone it has no effect: the log says so."),
@@ -186,7 +187,7 @@ const OF_PROCESS: &[Flag] = &[
     flag(SERVING, "requestheader-group-headers", List, "x-remote-group", Accept, ""),
     flag(SERVING, "requestheader-username-headers", List, "x-remote-user", Accept, ""),
     flag(SERVING, "requestheader-uid-headers", List, "", Accept, ""),
-    flag(LOGGING, "v", Integer, "2", Act, "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
+    flag(LOGGING, "v", Integer, "2", Act, "How much is logged, from 0 to 255. Up to 3: changes, warnings and errors, and like warnings once a minute. 4 and 5: each warning, and decisions. From 6: everything, with each request to a cloud, without credentials. RUST_LOG overrides it."),
     flag(LOGGING, "vmodule", List, "", Accept, "Set RUST_LOG to choose per module."),
     flag(LOGGING, "logging-format", Text, "text", Act, "text or json."),
     flag(LOGGING, "log-flush-frequency", Duration, "5s", Accept, "Lines are written at once."),

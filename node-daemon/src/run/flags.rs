@@ -41,14 +41,14 @@ const FLAGS: &[Flag] = &[
     Flag { env: Some("LINODE_EXTERNAL_SUBNET"), ..flag(NODE, "linode-external-subnet", Text, "", Act, "The block of private IPv4 addresses that are reported as ExternalIP on Linodes, like 172.24.0.0/16; the same as central is given.") },
     flag(NODE, "cloud-config", Text, "", Act, "The machines file."),
     flag(NODE, "node-status-update-frequency", GoDuration, "5m", Act, "How often the Node's addresses are compared with the machine's."),
-    flag(NODE, "allow-unfenced", Bool, "false", Act, "Write even where no admission policy keeps the daemon to its own Node. By default it then writes nothing, and looks for the policies every minute."),
+    flag(NODE, "allow-unfenced", Bool, "false", Act, "Write without testing whether admission policies keep the daemon to its own Node. Where they are missing, a stolen token of one daemon can then write every Node. By default the daemon writes nothing until it finds them, and tests at least every minute."),
     flag(NODE, "host-sys", Text, "/sys", Act, "Where the host's /sys is mounted."),
     flag(NODE, "host-etc", Text, "/etc", Act, "Where the host's /etc is mounted."),
     flag(NODE, "host-proc", Text, "/proc", Act, "Where the host's /proc is mounted."),
     flag(NODE, "host-run", Text, "/run", Act, "Where the host's /run is mounted; of it, only cloud-init's folder is read."),
     flag(SEGMENTS, "announce", Bool, "true", Act, "Announce service addresses on the segments of L2Networks."),
     Flag { env: Some("POD_NAMESPACE"), ..flag(SEGMENTS, "lease-namespace", Text, "mooring-system", Act, "Where the daemons' Leases are.") },
-    flag(SEGMENTS, "lease-duration", GoDuration, "30s", Act, "How long the daemon's Lease holds. It is renewed three times as often, and looked at only where half of a segment's voters are lost at once: fail-over does not wait for it."),
+    flag(SEGMENTS, "lease-duration", GoDuration, "30s", Act, "How long the daemon's Lease holds, from 1s to 30s. It is renewed after each third of that, and looked at only where half of a segment's voters or more are lost at once, where a daemon that has not renewed it for 20s counts as dead: fail-over does not wait for it."),
     flag(SEGMENTS, "heartbeat-key-file", Text, "", Act, "The secrets that heartbeats are signed with: a file with one a line, the newest first, or a folder of such files, of which the last by name comes first. As long as there is none, the daemon takes no part in any segment, and says so in the status of the L2Networks."),
     flag(SEGMENTS, "allow-unsigned-heartbeats", Bool, "false", Act, "Take part in segments also as long as there is no secret to sign heartbeats with. Any machine on a segment can then have a say in who speaks there."),
     flag(SEGMENTS, "heartbeat-port", Integer, "10268", Act, "The UDP port of heartbeats on the node network; the same on all nodes."),
@@ -60,7 +60,7 @@ const FLAGS: &[Flag] = &[
     flag(SERVING, "livez-detail-networks", List, "", Act, "Networks, such as 10.0.0.0/8, whose clients get details from /services/<namespace>/<name>: the endpoints on the Node, and why the Service gets no traffic. Other clients get the status code only. Loopback is always included."),
     flag(SERVING, "probe-bind-address", Text, "", Act, "A second address for the kubelet's probes, such as 127.0.0.1:10269, with the same paths. Clients of --livez-bind-address cannot use up its connections. Absent: no second address."),
     flag(SERVING, "livez", Bool, "true", Act, "Answer health checks."),
-    flag(SERVING, "livez-health-check-node-ports", Bool, "false", Act, "Answer them on the healthCheckNodePort of each Service too, where nobody else does: from when nobody has answered at --service-proxy-healthz for 60s, until somebody does."),
+    flag(SERVING, "livez-health-check-node-ports", Bool, "false", Act, "Answer them on the healthCheckNodePort of each Service too, for service proxies that do not: from when connections to --service-proxy-healthz have been refused for 60s, until one is accepted. If the proxy answers elsewhere, set that flag too; otherwise the daemon takes ports that are the proxy's."),
     flag(SERVING, "livez-read-through", Bool, "false", Act, "Call a Service with a healthCheckNodePort healthy only if the service proxy does so there as well."),
     flag(SERVING, "service-proxy-healthz", Text, "127.0.0.1:10256", Act, "The HTTP health endpoint of this Node's service proxy: kube-proxy's --healthz-bind-address. Its answer counts for health checks and for who announces addresses. No answer changes nothing."),
     flag(SERVING, "metrics-bind-address", Text, "127.0.0.1:10267", Act, "Where /metrics is served, by HTTP."),
@@ -68,7 +68,7 @@ const FLAGS: &[Flag] = &[
     flag(SERVING, "metrics", Bool, "true", Act, "Serve metrics."),
     flag(CLIENT, "kubeconfig", Text, "", Act, "A kubeconfig file. Absent: the configuration that every Pod is given."),
     flag(CLIENT, "master", Text, "", Act, "The API server's address, overriding the kubeconfig's."),
-    flag(LOGGING, "v", Integer, "2", Act, "How much is logged: up to 3 changes, from 4 decisions, from 6 everything."),
+    flag(LOGGING, "v", Integer, "2", Act, "How much is logged, from 0 to 255. Up to 3: changes, warnings and errors, and like warnings once a minute. 4 and 5: each warning, and decisions. From 6: everything. RUST_LOG overrides it."),
     flag(LOGGING, "logging-format", Text, "text", Act, "text or json."),
 ];
 
@@ -225,8 +225,11 @@ fn read_announce(reader: &mut Reader<'_>) -> Option<Settings> {
     if flags.heartbeat_port == 0 {
         reader.other_fault("--heartbeat-port must be a port number from 1 to 65535");
     }
-    if flags.lease_duration < Duration::from_secs(1) {
-        reader.other_fault("--lease-duration must be at least 1s");
+    let permitted = Duration::from_secs(1)..=Duration::from_secs(30);
+    if !permitted.contains(&flags.lease_duration) {
+        reader.other_fault(
+            "--lease-duration must be from 1s to 30s: central takes a daemon for dead whose Lease was not renewed for 20s",
+        );
     }
     reader.bool("announce").then_some(flags)
 }
@@ -317,6 +320,11 @@ mod tests {
         )
         .unwrap_err();
         assert_eq!(error.faults.len(), 11, "{error}");
+        for (duration, faults) in [("30s", 0), ("31s", 1)] {
+            let flags = format!("--node-name=n1 --lease-duration={duration}");
+            let found = read(&flags).map_or_else(|e| e.faults.len(), |_| 0);
+            assert_eq!(found, faults, "{duration}");
+        }
         // Else it would look at the machine without a pause.
         let short = "--node-name=n1 --node-status-update-frequency=";
         for (period, faults) in [("0", 1), ("49ms", 1), ("50ms", 0)] {

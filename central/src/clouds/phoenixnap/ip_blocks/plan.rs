@@ -79,7 +79,7 @@ fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address:
             _ => provide,
         };
     };
-    let attach = || attach(observed, block);
+    let attach = || attach(observed, network, block);
     match (&block.status, &block.holder) {
         (BlockStatus::Subnetted | BlockStatus::Unknown, _) => refuse_status(block),
         (BlockStatus::Creating, _) => wait("being bought"),
@@ -140,10 +140,7 @@ fn refuse_status(block: &Block) -> Next {
     })
 }
 
-fn attach(observed: &Observed<'_>, block: &Block) -> Next {
-    let Some(network) = observed.network else {
-        return Next::Wait("there is no network".to_owned());
-    };
+fn attach(observed: &Observed<'_>, network: &Network, block: &Block) -> Next {
     let Block { id, location, .. } = block;
     if *location != network.location {
         return Next::Refuse(format!(
@@ -204,20 +201,13 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
              blocks larger"
         ));
     }
-    let is_coming = |owned: &&Owned| {
-        let is_without_addresses = capacity(owned.block.cidr.prefix_len()) == 0;
-        owned.owner == owner && owned.block.status == BlockStatus::Creating && is_without_addresses
+    let may_do = |owned: &&Owned| match owned.block.status {
+        BlockStatus::Creating => capacity(owned.block.cidr.prefix_len()) == 0,
+        status => status == BlockStatus::Unknown,
     };
-    if observed.blocks.iter().any(|owned| is_coming(&owned)) {
-        return Next::Wait("an IP block is being bought".to_owned());
-    }
-    let is_unclear =
-        |owned: &&Owned| owned.owner == owner && owned.block.status == BlockStatus::Unknown;
-    if let Some(Owned { block, .. }) = observed.blocks.iter().find(is_unclear) {
-        let id = &block.id;
-        return Next::Wait(format!(
-            "no IP block is bought while the state of {id} is not known"
-        ));
+    let mut own = observed.blocks.iter().filter(|owned| owned.owner == owner);
+    if let Some(Owned { block, .. }) = own.find(may_do) {
+        return Next::Wait(format!("{block} is being bought, or in an unknown state"));
     }
     if let Some(network) = observed.network {
         let is_bound = |owned: &&Owned| {
