@@ -134,7 +134,7 @@ impl<'a> Tenant<'a> {
         demo.withstand(attack, async |step| {
             let asking = Self::service("on-databases", DATABASES);
             asking.create(&self.client).await?;
-            self.told(step, "on-databases", "spec.allowedNamespaces")
+            self.told(step, "on-databases", "allowedNamespaces of L2Network")
                 .await
         })
         .await
