@@ -25,6 +25,17 @@ pub fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
     Ok(lenient(deserializer)?.unwrap_or_default())
 }
 
+/// Null is the default; what cannot be read is an error, and so is what is absent, unless `#[serde(default)]` says
+/// otherwise.
+///
+/// # Errors
+/// If it is of another shape than expected.
+pub fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// A text that is not empty.
 ///
 /// # Errors

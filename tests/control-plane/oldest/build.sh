@@ -23,6 +23,8 @@ if [[ ! -x $built/kube-apiserver ]]; then
     mkdir -p "$built"
     exec 9>"$built/.lock"
     flock 9
+fi
+if [[ ! -x $built/kube-apiserver ]]; then # nor did another run build it meanwhile
     say "building kube-apiserver $version once (about ten minutes on two cores), kept in $built"
     stamp=k8s.io/component-base/version
     scratch=$(mktemp -d "$built/.scratch.XXXXXX")

@@ -4,7 +4,7 @@ pub(super) mod node_balancers;
 
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, SERVER};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -87,13 +87,6 @@ impl VpcRow {
     pub(super) const fn is_ipv4(&self) -> bool {
         self.address.is_some() || self.address_range.is_some()
     }
-}
-
-/// What null says is nothing; what is absent or cannot be read is an error.
-pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// One IPv6 address of a [`VpcRow`].

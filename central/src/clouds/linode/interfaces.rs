@@ -5,8 +5,8 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{self, INSTANCES, INTERFACES, Instance, PROFILE_INTERFACES, PROFILES, nullable};
-use crate::cloud_api::{Client, CloudError, Kind, Request, lenient};
+use super::api::{self, INSTANCES, INTERFACES, Instance, PROFILE_INTERFACES, PROFILES};
+use crate::cloud_api::{Client, CloudError, Kind, Request, lenient, nullable};
 
 /// Which interface it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

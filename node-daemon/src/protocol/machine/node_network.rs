@@ -158,7 +158,7 @@ impl Machine {
         let changed = was != is || before != (network.is_lost, &network.connected);
         self.node_network = network;
         if was && !is {
-            // What is on offer to others for this reason stays.
+            // No key moves for this reason any more; what moves for another is planned again.
             self.handovers.abandon();
         }
         if changed {

@@ -8,9 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::api_objects;
-use crate::cloud_api::said;
+use crate::cloud_api::{nullable, said};
 use crate::clouds::linode::api::node_balancers::is_mark;
-use crate::clouds::linode::api::nullable;
 
 /// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
 /// and the longest label and description.
