@@ -271,7 +271,8 @@ image: ## Builds both images and runs the programs in them (root; without a regi
 .PHONY: test-install
 test-install: programs image helm ## Installs, upgrades and removes Mooring on three nodes with real kubelets, by the docs, while a client asks (root)
 	$(call say,Debian packages that nodes with containers need)
-	@tests/install-packages.sh runc:runc /usr/lib/cni/bridge:containernetworking-plugins
+	@tests/install-packages.sh runc:runc /usr/lib/cni/bridge:containernetworking-plugins dbus-daemon:dbus-daemon \
+		dbus-send:dbus-bin /usr/lib/python3/dist-packages/dbusmock/__init__.py:python3-dbusmock
 	$(call say,Kubelet and containerd: built once; about four minutes on two cores)
 	@tests/node-programs/build.sh >/dev/null
 	$(call say,The installation: on a small network of namespaces of its own; nothing of this machine is touched)

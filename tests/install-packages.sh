@@ -2,7 +2,7 @@
 # Installs the Debian packages that the network suites, the test VM and the demo need. Run it as root once;
 # for anybody else it prints the line for the administrator.
 #
-# Arguments are further programs that a recipe needs, each as program:package.
+# Arguments are further programs, or files by their paths, that a recipe needs, each as program:package.
 set -euo pipefail
 
 # Programs, and the packages that have them.
@@ -13,7 +13,7 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=()
 for pair in "${needed[@]}"; do
-    command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+    command -v "${pair%%:*}" >/dev/null || [[ ${pair%%:*} == /* && -e ${pair%%:*} ]] || missing+=("${pair#*:}")
 done
 
 if [[ ${#missing[@]} -eq 0 ]]; then

@@ -39,7 +39,7 @@ pub use environment::{Environment, Fault};
 pub use error::{CloudError, ErrorKind};
 pub use first_answer::FirstAnswer;
 pub use json_file::{FileKey, JsonFile, KeyKind};
-pub use kind::{Kind, body};
+pub use kind::{Kind, body, with};
 pub use lenient::{id_text, lenient, nullable, or_default, plain, said};
 pub use limiter::Limiter;
 pub use metrics::Metrics;

@@ -170,6 +170,15 @@ pub trait MachineSource: Send + Sync {
     /// fit the others makes it incomplete.
     async fn list(&self) -> Result<Vec<Machine>, CloudError>;
 
+    /// All machines that can be read, and what is wrong with each of the others: as long as there are any of
+    /// those, no machine is missing because it is not here.
+    ///
+    /// # Errors
+    /// [`CloudError`] as [`Self::list`].
+    async fn readable(&self) -> Result<(Vec<Machine>, Vec<String>), CloudError> {
+        Ok((self.list().await?, Vec::new()))
+    }
+
     /// One machine, asked for alone and afresh.
     ///
     /// # Errors

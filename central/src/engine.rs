@@ -10,8 +10,8 @@
 //!
 //! A [`Provider`] writes what differs between clouds: its API, its annotations, what is wanted, what is there,
 //! and a pure plan. All else is here, once. What plans are made of is here too: the parts of a load balancer and
-//! what can be done about each (`step.rs`), fields that change in place (`change.rs`), and the members of a pool
-//! (`pool.rs`).
+//! what can be done about each (`step.rs`), what of it comes before and after the others (`stages.rs`), fields that
+//! change in place (`change.rs`), the members of a pool (`pool.rs`), and rules of a firewall (`port_rules.rs`).
 //!
 //! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
 //! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
@@ -45,6 +45,7 @@ pub mod pauses;
 pub mod pending;
 pub mod pool;
 pub mod pooled;
+pub mod port_rules;
 pub mod prices;
 pub mod provider;
 pub mod purchases;
@@ -53,6 +54,7 @@ mod remove;
 pub mod reports;
 pub mod selector;
 pub mod service_spec;
+pub mod stages;
 pub mod step;
 pub mod touched;
 mod zones;

@@ -6,7 +6,7 @@
 mod validate;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 pub use self::validate::{InvalidControlPlane, parse};
@@ -58,6 +58,8 @@ pub struct Member {
 /// How the API server is asked whether it is ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
+    /// Where it is asked; `None`: at 127.0.0.1.
+    pub address: Option<IpAddr>,
     /// What to show to it, where it answers nobody who is not known: a certificate, and its key.
     pub client: Option<ClientCertificate>,
 }
@@ -88,6 +90,13 @@ impl ControlPlaneFile {
     pub fn segment(&self) -> String {
         let first = self.addresses.first().map(ToString::to_string);
         format!("control-plane/{}", first.unwrap_or_default())
+    }
+
+    /// Where the API server of this node is asked.
+    #[must_use]
+    pub fn api_server(&self) -> SocketAddr {
+        let address = self.probe.address;
+        SocketAddr::new(address.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port)
     }
 
     /// The names of all that vote.

@@ -8,7 +8,7 @@ mod events;
 mod watching;
 
 pub use cache::{Cache, Change, ObjectKey, Slim};
-pub use client::{ClientError, ClientOptions, client, loopback};
+pub use client::{ClientError, ClientOptions, client, of_this_machine};
 pub use connection::Connections;
 pub use events::{EventKind, Events};
 pub use watching::watch;

@@ -371,8 +371,8 @@ pub mod reasons {
     /// L2Network, Warning: the kernel of a node answers for addresses that another node may announce; the
     /// note says which, why, and what to do. By the node's daemon.
     pub const KERNEL_ANSWERS: &str = "KernelAnswers";
-    /// L2Network, Warning: `spec.controlPlane` and the control plane file of a node differ; the note says how, and what
-    /// to do. By the node's daemon.
+    /// L2Network, Warning: `spec.controlPlane` and the control plane file of a node differ, or there is none and a range
+    /// has the address; the note says how, and what to do. By the node's daemon.
     pub const CONTROL_PLANE_FILE_DIFFERS: &str = "ControlPlaneFileDiffers";
     /// Node, Warning: its daemon found no admission policy that keeps it to this Node, and writes
     /// nothing; the note says what to do.

@@ -246,7 +246,7 @@ impl Test {
 fn remedy(acts: &[String]) -> String {
     format!(
         "no admission policy kept this daemon from {}; apply the policies of the chart \
-         (nodeDaemon.fence: true) on a Kubernetes of version 1.30 or newer, or accept with \
+         (nodeDaemon.fence: true) on a Kubernetes of version 1.31 or newer, or accept with \
          --allow-unfenced that the token of one daemon can write every Node",
         acts.join(" and from ")
     )

@@ -67,6 +67,15 @@ pub fn body(what: &impl Serialize) -> Value {
     body
 }
 
+/// All that both say.
+#[must_use]
+pub fn with(what: impl Serialize, more: impl Serialize) -> Value {
+    let mut body = json!({});
+    json_patch::merge(&mut body, &json!(what));
+    json_patch::merge(&mut body, &json!(more));
+    body
+}
+
 /// The requests about a kind. `of`: what they belong to.
 impl Kind {
     fn path(&self, of: &[&str]) -> String {

@@ -17,7 +17,8 @@ use mooring_common::provider_id::ProviderId;
 
 use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics, Request};
 use crate::cloud_provider::{Machine, MachineSource};
-use api::servers::{self, Server};
+use api::SERVERS;
+use api::servers::Server;
 pub use config::Config;
 pub use registration::REGISTRATION;
 
@@ -94,14 +95,14 @@ impl MachineSource for Brightbox {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        let request = self.of_account(servers::all());
+        let request = self.of_account(SERVERS.list(&[]));
         let servers: Vec<Server> = self.client.fetch(&request).await?;
         facts::machines(&servers).map_err(malformed)
     }
 
     /// A server that was deleted is shown for a while, and is none any more.
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        let request = self.of_account(servers::one(id.instance()));
+        let request = self.of_account(SERVERS.get(&[], id.instance()));
         let found = self.client.find::<Server>(&request).await?;
         if found.iter().any(|server| server.id != id.instance()) {
             return Err(self.client.malformed(&request, "another server was given"));

@@ -18,7 +18,7 @@ use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
 use crate::cloud_provider::load_balancers::LoadBalancers;
 use crate::cloud_provider::{Machine, MachineSource, twice};
 use crate::engine::inventory::Inventory;
-use api::servers::{self, Server};
+use api::servers::{SERVERS, Server};
 pub use config::Config;
 pub use registration::REGISTRATION;
 
@@ -77,7 +77,7 @@ impl MachineSource for Cloudscale {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        let request = servers::all();
+        let request = SERVERS.list(&[]);
         let servers: Vec<Server> = self.client.fetch(&request).await?;
         let machines: Vec<Machine> = servers.iter().map(describe).collect::<Result<_, _>>()?;
         let mut ids: Vec<&ProviderId> = machines.iter().map(|machine| &machine.id).collect();
@@ -91,7 +91,7 @@ impl MachineSource for Cloudscale {
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        let request = servers::one(id.instance());
+        let request = SERVERS.get(&[], id.instance());
         match self.client.fetch(&request).await {
             Ok(server) => match describe(&server)? {
                 machine if machine.id == *id => Ok(Some(machine)),

@@ -80,7 +80,7 @@ impl PhoenixNap {
         let Some(services) = &self.services else {
             return Ok(());
         };
-        let (setting, location) = (&services.setting, &services.location);
+        let setting = &services.setting;
         let Some(id) = setting.network() else {
             return Ok(());
         };
@@ -100,21 +100,19 @@ impl PhoenixNap {
                 return Ok(());
             }
         };
-        let (actual, vlan) = (&network.location, network.vlan);
-        tracing::info!(id, location = actual, vlan, "the public network is there");
-        match location {
-            Some(location) if !location.eq_ignore_ascii_case(actual) => Err(NetworkFault(format!(
-                "PNAP_LOCATION={location}: the public network {id} is in {actual}, and an IP block of \
-                 another location cannot be assigned to it; write {actual}, or leave the location away"
-            ))),
-            _ => Ok(()),
-        }
+        let (location, vlan) = (&network.location, network.vlan);
+        tracing::info!(id, location, vlan, "the public network is there");
+        let fault = services.misplaced(&network).map(NetworkFault);
+        fault.map_or(Ok(()), Err)
     }
 }
 
-/// The machines that are there, and the names by which their Nodes are found.
-fn describe(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
-    facts::machines(servers).map_err(malformed)
+/// The machines that are there, if every one of them can be read.
+fn complete(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
+    match facts::machines(servers) {
+        (machines, unread) if unread.is_empty() => Ok(machines),
+        (_, unread) => Err(malformed(unread.join("; "))),
+    }
 }
 
 #[async_trait]
@@ -136,7 +134,11 @@ impl MachineSource for PhoenixNap {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        describe(&self.api.servers().await?)
+        complete(&self.api.servers().await?)
+    }
+
+    async fn readable(&self) -> Result<(Vec<Machine>, Vec<String>), CloudError> {
+        Ok(facts::machines(&self.api.servers().await?))
     }
 
     /// A server that may not be seen looks like one that does not exist. So only a second complete
@@ -144,7 +146,7 @@ impl MachineSource for PhoenixNap {
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
         let found = |machines: Vec<Machine>| machines.into_iter().find(|m| m.id == *id);
         match self.api.server(id.instance()).await {
-            Ok(server) => return Ok(found(describe(&[server])?)),
+            Ok(server) => return Ok(found(complete(&[server])?)),
             Err(error) if may_not_exist(&error) => {}
             Err(error) => return Err(error),
         }
@@ -154,7 +156,7 @@ impl MachineSource for PhoenixNap {
                            belong to the account of this cluster?";
             return Err(malformed(problem));
         }
-        Ok(found(describe(&servers)?))
+        Ok(found(complete(&servers)?))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Reads annotations of Services by the rows of their cloud's table. Everything that is wrong is noted and
 //! read on.
 
+use std::ops::RangeInclusive;
+
 use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -94,6 +96,22 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+
+    /// [`Self::unsigned`], where one must be in this range, such as `example`.
+    pub fn unsigned_within(
+        &mut self,
+        annotation: &Annotation,
+        range: RangeInclusive<u32>,
+        example: u32,
+    ) -> Option<u32> {
+        let number = self.unsigned(annotation)?;
+        if !range.contains(&number) {
+            let (least, most) = range.into_inner();
+            let remedy = format!("is no number from {least} to {most}; write one, like {example}");
+            self.fault_in(annotation, &number.to_string(), remedy);
+        }
+        Some(number)
     }
 
     /// What stands in a list, separated by commas, without the spaces around it.

@@ -33,8 +33,10 @@ const IN_GAP: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
-    Duration::from_secs(4),
+    LONGEST_IN_GAP,
 ];
+/// For how long at most a cloud that wants to be left alone is left alone then.
+const LONGEST_IN_GAP: Duration = Duration::from_secs(4);
 
 /// A plan that is being carried out.
 pub(super) struct Work<'a, P: Provider> {
@@ -252,8 +254,8 @@ impl<'a, P: Provider> Work<'a, P> {
                 }
                 Err(error) => error,
             };
-            match pauses.next().filter(|_| is_refusal(&error)) {
-                Some(pause) => sleep(*pause).await,
+            match pauses.next().and_then(|pause| again_in_gap(&error, *pause)) {
+                Some(pause) => sleep(pause).await,
                 None => break error,
             }
             self.admit(in_gap)?;
@@ -450,9 +452,49 @@ fn serve_after<O: Observed>(observed: &O, effect: &Effect, pools: &BTreeSet<Stri
     })
 }
 
+/// For how long to wait in a gap before the same is sent again. `None`: it is not.
+fn again_in_gap(error: &CloudError, pause: Duration) -> Option<Duration> {
+    match error.kind {
+        ErrorKind::RateLimited => Some(error.retry_after.unwrap_or(pause).min(LONGEST_IN_GAP)),
+        _ => is_refusal(error).then_some(pause),
+    }
+}
+
 fn deletes(effect: &Effect) -> bool {
     matches!(
         effect,
         Effect::DeleteBalancer(..) | Effect::DeletePool | Effect::DeleteMember(_) | Effect::Delete
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sends_again_in_gap_what_cloud_takes_later() {
+        let pause = Duration::from_millis(250);
+        let again = |kind, retry_after: Option<u64>| {
+            let error = CloudError {
+                retry_after: retry_after.map(Duration::from_secs),
+                ..CloudError::new("c", kind, "x")
+            };
+            again_in_gap(&error, pause)
+        };
+        for (kind, retry_after, expected) in [
+            (ErrorKind::RateLimited, None, Some(pause)),
+            (
+                ErrorKind::RateLimited,
+                Some(2),
+                Some(Duration::from_secs(2)),
+            ),
+            (ErrorKind::RateLimited, Some(600), Some(LONGEST_IN_GAP)),
+            (ErrorKind::Busy, Some(600), Some(pause)),
+            (ErrorKind::Invalid, None, Some(pause)),
+            (ErrorKind::Forbidden, None, None),
+            (ErrorKind::Timeout, None, None),
+        ] {
+            assert_eq!(again(kind, retry_after), expected, "{kind:?}");
+        }
+    }
 }

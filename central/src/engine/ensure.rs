@@ -248,9 +248,14 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
                 }
             };
         }
-        shared.cache.rested(&self.query.uid);
         let listed = known.as_ref().map(|known| known.observed.listed());
         let listed = listed.or(self.applied.as_ref());
+        if let Some(listed) = listed.filter(|listed| listed.lacks_addresses()) {
+            let (cloud, name) = (P::WORDS.cloud, listed.name());
+            let what = format!("{cloud} does not say the addresses of the load balancer {name}");
+            return Ok(shared.wait_for(&self.query.uid, what));
+        }
+        shared.cache.rested(&self.query.uid);
         match (listed, self.again) {
             (Some(listed), _) => {
                 let mut status = P::status(listed, &self.options);

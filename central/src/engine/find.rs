@@ -120,6 +120,15 @@ impl Query {
         self.claim.wish().is_none_or(is_listed)
     }
 
+    /// One that the Service may have, of which the cloud does not say the addresses: only these would prove it.
+    fn unshown<'a, L: Listed>(&self, listing: &'a Listing<L>) -> Option<&'a L> {
+        if !self.claim.is_published() || matches!(self.select(listing), Selection::Own { .. }) {
+            return None;
+        }
+        let mut all = listing.all.iter();
+        all.find(|one| one.lacks_addresses() && one.owner().is_none() && self.claim.means(*one))
+    }
+
     /// What of these is the Service's own.
     fn select_among<'a, L: Listed>(&self, balancers: &'a [L]) -> Selection<'a, L> {
         select(balancers, &self.claim, &self.others)
@@ -179,6 +188,7 @@ impl<P: Provider> Shared<P> {
         let wanted = fingerprint.map(|of_desired| applied(balancer, of_desired));
         if is_proven
             && surplus.is_empty()
+            && !balancer.lacks_addresses()
             && wanted.is_some()
             && query.applied == wanted
             && self.cache.is_untouched(uid)
@@ -221,7 +231,7 @@ impl<P: Provider> Shared<P> {
     }
 
     /// What is remembered of a Service's own, or of one without a mark that it still `means`. While
-    /// the cloud is at work on it, its status is looked up, for all who wait together.
+    /// the cloud is at work on it, or does not say its addresses, it is looked up, for all who wait together.
     pub(super) async fn remembered(
         &self,
         uid: &str,
@@ -234,8 +244,9 @@ impl<P: Provider> Shared<P> {
         let Some(mut known) = self.cache.known(uid).filter(is_own) else {
             return Ok(None);
         };
-        let id = known.observed.listed().id().to_owned();
-        if !known.observed.listed().is_changing() {
+        let listed = known.observed.listed();
+        let id = listed.id().to_owned();
+        if !listed.is_changing() && !listed.lacks_addresses() {
             return Ok(Some(known));
         }
         let now = Instant::now();
@@ -298,11 +309,24 @@ impl<P: Provider> Shared<P> {
     ) -> Result<Arc<Listing<ListedOf<P>>>, CloudError> {
         let since = self.cache.since(&query.uid);
         let listing = self.listings.get(since).await?;
-        match query.select(&listing) {
-            Selection::Own { .. } if query.has_wish(&listing) => Ok(listing),
+        let listing = match query.select(&listing) {
+            Selection::Own { .. } if query.has_wish(&listing) => return Ok(listing),
             // It was begun after that.
-            _ if self.cache.has_deleted(&query.uid) => Ok(listing),
-            _ => self.listings.get(query.asked).await,
+            _ if self.cache.has_deleted(&query.uid) => listing,
+            _ => self.listings.get(query.asked).await?,
+        };
+        match query.unshown(&listing) {
+            None => Ok(listing),
+            Some(unshown) => Err(CloudError::new(
+                P::WORDS.provider,
+                ErrorKind::Busy,
+                format!(
+                    "the cloud does not say now which addresses the load balancer {} ({}) has, and nothing else \
+                     tells whether it is this Service's; nothing is changed or deleted until it says them",
+                    unshown.name(),
+                    unshown.id()
+                ),
+            )),
         }
     }
 }

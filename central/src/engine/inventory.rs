@@ -244,7 +244,7 @@ impl Shared {
         self.pace().under_way = Some(begun);
         let credentials = self.source.credentials();
         attempts.credentials = credentials;
-        let listed = self.source.list().await;
+        let listed = self.source.readable().await;
         let mut pace = self.pace();
         pace.under_way = None;
         if listed.is_ok() {
@@ -252,12 +252,19 @@ impl Shared {
         }
         drop(pace);
         match listed {
-            Ok(machines) => {
+            Ok((machines, unread)) => {
                 attempts.failures = 0;
                 attempts.failed = None;
                 let same = Some(credentials).filter(|before| *before == self.source.credentials());
                 let before = self.listing.load_full();
-                let listing = Arc::new(Listing::new(begun, machines, same, before.as_deref()));
+                let listing = Listing::new(begun, machines, unread, same, before.as_deref());
+                for why in listing.newly_unread(before.as_deref()) {
+                    tracing::warn!(
+                        why,
+                        "a machine is left out, and none counts as missing meanwhile"
+                    );
+                }
+                let listing = Arc::new(listing);
                 self.listing.store(Some(listing.clone()));
                 if before.is_none_or(|before| !before.says_the_same_as(&listing)) {
                     self.changes.send_modify(|generation| *generation += 1);

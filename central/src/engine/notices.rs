@@ -96,13 +96,13 @@ fn affinity(service: &ServiceView, words: &Vocabulary) -> Option<Notice> {
 /// A load balancer that is there lacks the address that the Service's spec asks for.
 fn unmet_address(address: &str, balancer: &impl Listed, words: &Vocabulary) -> Option<Notice> {
     let mut addresses = balancer.addresses().into_iter();
-    let has_it = addresses.any(|own| own.to_string() == address);
+    let may_have_it = balancer.lacks_addresses() || addresses.any(|own| own.to_string() == address);
     let note = format!(
         "The load balancer does not have spec.loadBalancerIP {address:?}, and cannot get it. Remove \
          the field; a {} is asked for with annotation {}.",
         words.exclusive, words.exclusive_key
     );
-    (!has_it).then(|| notice(reasons::UNSUPPORTED_FIELD, note))
+    (!may_have_it).then(|| notice(reasons::UNSUPPORTED_FIELD, note))
 }
 
 /// One that central reports.

@@ -130,6 +130,10 @@ pub trait Listed: Clone + Debug + Send + Sync + 'static {
     }
     /// Its addresses.
     fn addresses(&self) -> Vec<IpAddr>;
+    /// Whether it has addresses that the cloud does not say now: nothing follows from their absence.
+    fn lacks_addresses(&self) -> bool {
+        false
+    }
     /// The zone outside of which it reaches no machine, if there is such a thing and the cloud says it.
     fn zone(&self) -> Option<&str> {
         None

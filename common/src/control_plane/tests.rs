@@ -161,6 +161,26 @@ fn refuses_half_a_client_certificate() {
 }
 
 #[test]
+fn api_server_is_asked_at_loopback_or_where_the_file_says() {
+    let asked = |probe: &str| parse(&format!("{SHORT}{probe}")).unwrap().api_server();
+    assert_eq!(asked(""), "127.0.0.1:6443".parse().unwrap());
+    for (address, server) in [("192.0.2.11", "192.0.2.11:6443"), ("\"::1\"", "[::1]:6443")] {
+        let probe = format!("probe: {{address: {address}}}\n");
+        assert_eq!(asked(&probe), server.parse().unwrap());
+    }
+    for (address, words) in [
+        ("192.0.2.100", "where another node may answer"),
+        ("0.0.0.0", "the address of no single host"),
+        ("here", "is no IP address"),
+    ] {
+        let told = faults(&format!("{SHORT}probe: {{address: {address}}}\n"));
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert!(told[0].starts_with("probe.address: "), "{told:#?}");
+        assert!(told[0].contains(words), "{told:#?}");
+    }
+}
+
+#[test]
 fn text_that_is_no_yaml_is_one_fault() {
     assert_eq!(faults("{members: [").len(), 1);
 }

@@ -41,7 +41,7 @@ const TOP: &[&str] = &[
     "probe",
 ];
 const MEMBER: &[&str] = &["name", "address"];
-const PROBE: &[&str] = &["clientCertificate", "clientKey"];
+const PROBE: &[&str] = &["address", "clientCertificate", "clientKey"];
 /// The longest name of an interface (`IFNAMSIZ` with its zero is 16).
 const LONGEST_INTERFACE: usize = 15;
 /// The longest name of a Node.
@@ -95,7 +95,7 @@ fn document_of(document: &Value, faults: &mut Faults) -> Option<ControlPlaneFile
     let heartbeat_port = self::port(&top, "heartbeatPort", DEFAULT_HEARTBEAT_PORT, faults);
     let probe = top
         .get("probe")
-        .map_or_else(Probe::default, |item| probe(&item, faults));
+        .map_or_else(Probe::default, |item| probe(&item, &addresses, faults));
     Some(ControlPlaneFile {
         revision: revision?,
         addresses,
@@ -239,10 +239,11 @@ fn check_voters(
     }
 }
 
-fn probe(item: &Item<'_>, faults: &mut Faults) -> Probe {
+fn probe(item: &Item<'_>, addresses: &[IpAddr], faults: &mut Faults) -> Probe {
     let Some(object) = item.object(PROBE, faults) else {
         return Probe::default();
     };
+    let address = object.parse("address", faults, |text| own(text, addresses));
     let certificate = object.parse("clientCertificate", faults, absolute_path);
     let key = object.parse("clientKey", faults, absolute_path);
     let (has_certificate, has_key) = (
@@ -262,6 +263,7 @@ fn probe(item: &Item<'_>, faults: &mut Faults) -> Probe {
         );
     }
     Probe {
+        address,
         client: certificate
             .zip(key)
             .map(|(certificate, key)| ClientCertificate { certificate, key }),
@@ -276,6 +278,19 @@ fn host(text: &str) -> Result<IpAddr, Refusal> {
         return refuse(
             "is the address of no single host",
             "write one that other nodes reach",
+        );
+    }
+    Ok(address)
+}
+
+/// An address of this node only: loopback, or one that it has itself.
+fn own(text: &str, addresses: &[IpAddr]) -> Result<IpAddr, Refusal> {
+    let loopback = text.parse::<IpAddr>().ok().filter(IpAddr::is_loopback);
+    let address = loopback.map_or_else(|| host(text), Ok)?;
+    if addresses.contains(&address) {
+        return refuse(
+            "is the control plane's address, where another node may answer",
+            "write an address of this node that its API server listens on, or remove the key for 127.0.0.1",
         );
     }
     Ok(address)

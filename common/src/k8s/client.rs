@@ -1,6 +1,6 @@
 //! The connection to the API server.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,13 +97,15 @@ pub async fn client(options: &ClientOptions) -> Result<Client, ClientError> {
     connection::connect(config, options.connections).map_err(ClientError::Client)
 }
 
-/// A client for the API server of this machine, over loopback, for a probe. Its certificate is not verified: whoever
-/// can listen in its place is root here. A request that is given up takes its connection with it.
+/// A client for the API server of this machine, at one of its own addresses, for a probe. Its certificate is not verified:
+/// whoever can listen in its place is root here. A request that is given up takes its connection with it.
 ///
 /// # Errors
 /// [`ClientError::Client`] if the certificate cannot be used.
-pub fn loopback(port: u16, certificate: Option<(&Path, &Path)>) -> Result<Client, ClientError> {
-    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+pub fn of_this_machine(
+    server: SocketAddr,
+    certificate: Option<(&Path, &Path)>,
+) -> Result<Client, ClientError> {
     let url = format!("https://{server}");
     let url = url.parse().map_err(|source| ClientError::Master {
         master: url,

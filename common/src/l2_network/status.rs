@@ -118,8 +118,8 @@ pub struct SegmentNode {
     #[schemars(length(max = 1000))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<SpokenFor>,
-    /// How it does with the address of the control plane, where the L2Network has `controlPlane`. Absent: it has no
-    /// part in that.
+    /// How it does with the address of the control plane, where the L2Network has `controlPlane`, or a range with the
+    /// address. Absent: it has no part in that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<ControlPlaneNode>,
 }

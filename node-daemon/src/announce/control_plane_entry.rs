@@ -1,10 +1,11 @@
 //! What an L2Network with `spec.controlPlane` is to say of this node: pure, from what the control plane's process
-//! says. The control plane file counts, whatever the L2Network says.
+//! says. The control plane file counts, whatever the L2Network says. One without `spec.controlPlane` whose pools have the
+//! address differs from the file too: a Service could be given it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use mooring_common::l2_network::{ControlPlaneEndpoint, ControlPlaneNode};
+use mooring_common::l2_network::{ControlPlaneEndpoint, ControlPlaneNode, Segment};
 use mooring_common::names::{control_plane_states, labels};
 
 use super::control_plane::published::{Found, Part, Published};
@@ -29,22 +30,29 @@ pub struct Finding {
 /// What is found, by the L2Network's name.
 pub type Findings = BTreeMap<String, Finding>;
 
-/// Whether any L2Network has the address of the control plane.
+/// Whether any L2Network has the address of the control plane, or could give it to a Service.
 #[must_use]
 pub fn is_asked_for(snapshot: &Snapshot) -> bool {
-    entries(snapshot).next().is_some()
+    segments(snapshot).any(|(_, segment)| {
+        segment.control_plane.is_some() || segment.pools.iter().any(|pool| !pool.ranges.is_empty())
+    })
 }
 
-/// What is found about each L2Network that has the address of the control plane.
+/// What is found about each L2Network that has the address of the control plane, in `spec.controlPlane` or in a pool.
 #[must_use]
 pub fn findings(snapshot: &Snapshot, found: &Found) -> Findings {
-    let findings = entries(snapshot);
-    let findings = findings.filter_map(|(name, entry)| {
-        let finding = match found {
-            Found::Running(published) => compare(entry, published),
-            Found::Ended => not_running(),
-            Found::Nothing if is_control_plane(snapshot) => not_running(),
-            Found::Nothing => return None,
+    let findings = segments(snapshot);
+    let findings = findings.filter_map(|(name, segment)| {
+        let finding = match (&segment.control_plane, found) {
+            (Some(entry), Found::Running(published)) => {
+                told(difference(entry, published), published)
+            }
+            (None, Found::Running(published)) => {
+                told(Some(unreserved(segment, published)?), published)
+            }
+            (Some(_), Found::Ended) => not_running(),
+            (Some(_), Found::Nothing) if is_control_plane(snapshot) => not_running(),
+            (_, Found::Nothing) | (None, Found::Ended) => return None,
         };
         Some((name.to_owned(), finding))
     });
@@ -60,10 +68,10 @@ pub fn note(node: &str, network: &str, difference: &str) -> String {
     )
 }
 
-fn entries(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &ControlPlaneEndpoint)> {
+fn segments(snapshot: &Snapshot) -> impl Iterator<Item = (&str, &Segment)> {
     snapshot.networks.iter().filter_map(|(key, network)| {
         let segment = network.segment.as_ref().ok()?;
-        Some((key.name.as_str(), segment.control_plane.as_ref()?))
+        Some((key.name.as_str(), segment))
     })
 }
 
@@ -84,8 +92,7 @@ fn not_running() -> Finding {
     }
 }
 
-fn compare(entry: &ControlPlaneEndpoint, published: &Published) -> Finding {
-    let difference = difference(entry, published);
+fn told(difference: Option<String>, published: &Published) -> Finding {
     let told = difference.iter().chain(&published.fault);
     let told: Vec<&str> = told.map(String::as_str).collect();
     let revision = |revision: u64| i64::try_from(revision).unwrap_or(i64::MAX);
@@ -130,6 +137,23 @@ fn difference(entry: &ControlPlaneEndpoint, published: &Published) -> Option<Str
         ));
     }
     (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// The addresses that a pool has although nothing keeps them from Services.
+fn unreserved(segment: &Segment, published: &Published) -> Option<String> {
+    let is_in_pool = |address: &IpAddr| {
+        let mut ranges = segment.pools.iter().flat_map(|pool| &pool.ranges);
+        ranges.any(|range| range.contains(*address))
+    };
+    let addresses = published.addresses.iter().copied();
+    let addresses: Vec<IpAddr> = addresses.filter(is_in_pool).collect();
+    (!addresses.is_empty()).then(|| {
+        format!(
+            "spec.controlPlane is missing, and the pools have {} of addresses of the file, so that a Service could be \
+             given the address of the control plane",
+            list(&addresses)
+        )
+    })
 }
 
 fn list(addresses: &[IpAddr]) -> String {

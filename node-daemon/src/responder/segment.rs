@@ -141,6 +141,8 @@ impl Segment {
             quiet: BTreeSet::new(),
             unfinished: BTreeSet::new(),
         };
+        // Others would refuse, and tell of, a first message without it.
+        segment.choose_secret(shared, now);
         // The interface comes before what was inherited: without it everything would be let go.
         segment.desired = Arc::clone(desired);
         segment.attach(shared, now);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use mooring_common::control_plane::{ControlPlaneFile, Role};
-use mooring_common::k8s::loopback;
+use mooring_common::k8s::of_this_machine;
 use mooring_common::metrics::register_program;
 use mooring_common::program::{self, Threads};
 use mooring_common::shutdown;
@@ -48,8 +48,9 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     }
     let (readiness_sender, readiness) = watch::channel(Readiness::default());
     let (urgency_sender, urgency) = watch::channel(Urgency::default());
-    let probe = follow_readyz(&read, role, readiness_sender, urgency)?;
     let (file_sender, file) = watch::channel(Arc::new(read));
+    let node = flags.node_name.clone();
+    let probe = follow_readyz(node, file.clone(), readiness_sender, urgency)?;
     let (fault_sender, file_fault) = watch::channel(None);
     let (state_sender, states) = watch::channel(None);
     let (links_sender, links) = watch::channel(Arc::default());
@@ -90,27 +91,59 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
     }
 }
 
-/// Asks the API server of this node; a witness has none.
+/// Asks the API server of this node while the file names it a member. Only of such a node the files of `probe` must be
+/// there when it starts.
 fn follow_readyz(
-    file: &ControlPlaneFile,
-    role: Role,
+    node: String,
+    file: watch::Receiver<Arc<ControlPlaneFile>>,
     readiness: watch::Sender<Readiness>,
     urgency: watch::Receiver<Urgency>,
-) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    let (port, certificate) = (file.port, file.probe.client.clone());
+) -> anyhow::Result<impl Future<Output = ()>> {
+    // Neither can change while this process runs.
+    let (server, certificate) = {
+        let file = file.borrow();
+        (file.api_server(), file.probe.client.clone())
+    };
     let connect = move || {
         let certificate = certificate.as_ref();
         let files = certificate.map(|client| (client.certificate.as_path(), client.key.as_path()));
-        loopback(port, files)
+        of_this_machine(server, files)
     };
-    let client = connect().context(
-        "cannot use probe.clientCertificate and probe.clientKey of the control plane file",
-    )?;
-    Ok(async move {
-        if role == Role::Witness {
-            readiness.closed().await;
-        } else {
-            readyz::follow(client, connect, readiness, urgency).await;
-        }
-    })
+    let is_member = move |file: &Arc<ControlPlaneFile>| file.role_of(&node) == Role::Member;
+    if is_member(&file.borrow()) {
+        connect().context(
+            "cannot use probe.clientCertificate and probe.clientKey of the control plane file",
+        )?;
+    }
+    Ok(readyz::follow_while(
+        file, is_member, connect, readiness, urgency,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_common::control_plane::parse;
+
+    use super::*;
+
+    const FILE: &str = "{version: 1, revision: 1, addresses: [192.0.2.100], interface: eth0, \
+        members: [{name: cp1, address: 192.0.2.11}, {name: cp2, address: 192.0.2.12}], \
+        witness: {name: w1, address: 192.0.2.21}, keyFile: /k, \
+        probe: {clientCertificate: /there/is/no.crt, clientKey: /there/is/no.key}}";
+
+    /// Whether the process starts on this node, with a file whose `probe` names nothing that is there.
+    fn starts_on(node: &str) -> anyhow::Result<()> {
+        let (_file, file) = watch::channel(Arc::new(parse(FILE)?));
+        let (readiness, _) = watch::channel(Readiness::default());
+        let (_, urgency) = watch::channel(Urgency::default());
+        follow_readyz(node.to_owned(), file, readiness, urgency).map(drop)
+    }
+
+    #[tokio::test]
+    async fn only_a_member_needs_the_files_of_probe() {
+        let error = starts_on("cp1").unwrap_err().to_string();
+        assert!(error.contains("probe.clientCertificate"), "{error}");
+        starts_on("w1").unwrap();
+        starts_on("cp9").unwrap();
+    }
 }

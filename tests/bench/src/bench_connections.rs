@@ -4,6 +4,7 @@
 //!   FailoverCluster with spec.keepConnections
 //!     ├─► Load: one connection, before its address moves, after that, and a new one beside it
 //!     ├─► moves: 1,000 connections at 20 messages a second, to another node and back, and a rolling update
+//!     ├─► evening out: as many to ten Services, of which half or more go to other nodes
 //!     └─► Flows: 100,000 entries of conntrack are read, and written into the table
 //! ```
 //!
@@ -31,6 +32,9 @@ use mooring_test_support::wait::try_eventually;
 
 /// How long anything may take to come to be.
 const LIMIT: Duration = Duration::from_secs(40);
+
+/// How many Services there are beside the one whose address moves. All have connections while they are evened out.
+const MORE_SERVICES: u8 = 9;
 
 /// How long all must be well between two moves.
 const WELL: Duration = Duration::from_millis(500);
@@ -83,6 +87,7 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     let layout = Layout {
         release: true,
         connections: scale.connections,
+        more_services: MORE_SERVICES,
         keep_connections: Some("15m"),
         ..Layout::of(3)
     };
@@ -91,7 +96,14 @@ pub async fn run(scale: &Scale) -> Result<Report> {
     let loads = measure_loads(&mut cluster, scale.span).await?;
     cluster.restore().await?;
     let seen = move_and_update(&mut cluster).await?;
-    Ok(Report { loads, seen, flows })
+    let all = FailoverCluster::FIRST..=FailoverCluster::FIRST + MORE_SERVICES;
+    let evened_out = cluster.suffer_even_out(all, scale.connections).await?;
+    Ok(Report {
+        loads,
+        seen,
+        evened_out,
+        flows,
+    })
 }
 
 async fn measure_loads(cluster: &mut FailoverCluster, span: Duration) -> Result<Vec<Load>> {

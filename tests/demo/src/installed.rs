@@ -41,12 +41,18 @@ const NAME: &str = "test-install";
 /// What connects Pods.
 const BRIDGE_PLUGIN: &str = "/usr/lib/cni/bridge";
 
+/// What stands in for logind.
+const LOGIND: &str = "/usr/lib/python3/dist-packages/dbusmock/__init__.py";
+
 /// Programs that the nodes need, and the Debian packages that have them.
-const NEEDED: [(&str, &str); 4] = [
+const NEEDED: [(&str, &str); 7] = [
     ("buildah", "buildah"),
     ("busybox", "busybox-static"),
     ("runc", "runc"),
     (BRIDGE_PLUGIN, "containernetworking-plugins"),
+    ("dbus-daemon", "dbus-daemon"),
+    ("dbus-send", "dbus-bin"),
+    (LOGIND, "python3-dbusmock"),
 ];
 
 /// What `make test-install` runs.

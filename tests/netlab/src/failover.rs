@@ -13,11 +13,13 @@
 //! the same cluster and the same measure.
 
 mod cluster;
+mod even_out;
 pub mod faults;
 mod seen;
 mod watch;
 
 pub use cluster::{APP, FailoverCluster, Layout, daemon_spec};
+pub use even_out::EvenedOut;
 pub use faults::repeat;
 pub use seen::{Seen, millis};
 pub use watch::Watch;

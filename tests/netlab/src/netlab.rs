@@ -69,7 +69,7 @@ pub use isolation::{
 };
 pub use kubernetes::ProxyMode;
 pub use packages::{check_packages, search_path};
-pub use port::{Direction, Port};
+pub use port::{Direction, HeartbeatPath, Port};
 pub use prober::{Answers, Prober, SPACING};
 pub use quota::Quota;
 pub use relay::{Mischief, Relay};

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// How many lines each has at most, without tests; comments and blank lines count.
 const MOST: [(&str, usize); 4] = [
-    ("brightbox", 3_344),
-    ("cloudscale", 3_055),
-    ("linode", 5_142),
-    ("phoenixnap", 4_400),
+    ("brightbox", 3_124),
+    ("cloudscale", 3_048),
+    ("linode", 5_126),
+    ("phoenixnap", 4_396),
 ];
 
 /// All sources in a folder but those that only tests need.

@@ -3,9 +3,9 @@
 //! Of each object only what it cannot be told apart without is insisted on, and words that are not known
 //! are kept as they are: a strange object must not hide all others.
 
-pub(super) mod balancers;
-pub(super) mod cloud_ips;
-pub(super) mod firewall;
+mod balancers;
+mod cloud_ips;
+mod firewall;
 pub(super) mod servers;
 
 use std::collections::BTreeSet;
@@ -15,6 +15,26 @@ use reqwest::header::HeaderMap;
 use serde::{Deserialize, Deserializer};
 
 use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, or_default};
+use crate::resource_kinds;
+
+pub(super) use balancers::{Acme, Balancer, Domain, HealthCheck, Listener, plain_name};
+pub(super) use cloud_ips::CloudIp;
+pub(super) use firewall::{Group, MOST_PORTS, Policy, Rule, RuleSpec, each};
+
+resource_kinds! {
+    /// Servers.
+    pub(super) SERVERS: "server", "servers", "servers";
+    /// Load balancers.
+    pub(super) BALANCERS: "load_balancer", "load_balancers", "load_balancers";
+    /// Cloud IPs.
+    pub(super) CLOUD_IPS: "cloud_ip", "cloud_ips", "cloud_ips";
+    /// Server groups.
+    pub(super) GROUPS: "server_group", "server_groups", "server_groups";
+    /// Firewall policies.
+    pub(super) POLICIES: "firewall_policy", "firewall_policies", "firewall_policies";
+    /// Firewall rules.
+    pub(super) RULES: "firewall_rule", "firewall_rules", "firewall_rules";
+}
 
 /// What one object shows of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -34,6 +54,13 @@ impl Reference {
             name: String::new(),
         }
     }
+}
+
+/// Whether this is an identifier of that kind, with so many letters and digits at least.
+pub(super) fn is_id(text: &str, kind: &str, least: usize) -> bool {
+    let is_usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let rest = text.strip_prefix(kind);
+    rest.is_some_and(|rest| rest.len() >= least && rest.chars().all(is_usual))
 }
 
 /// The identifiers of several others.

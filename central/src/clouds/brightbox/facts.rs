@@ -8,6 +8,7 @@ use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::provider_id::ProviderId;
 
 use super::NAME;
+use super::api::is_id;
 use super::api::servers::Server;
 use crate::cloud_provider::{Attachment, Machine};
 
@@ -24,10 +25,9 @@ pub(super) fn parse_id(provider_id: &str) -> Result<ProviderId, String> {
 
 /// `srv-` and some letters and digits.
 fn server_id(text: &str) -> Option<ProviderId> {
-    let rest = text.strip_prefix("srv-")?;
-    let is_usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_id = !rest.is_empty() && rest.chars().all(is_usual);
-    is_id.then(|| ProviderId::new(NAME, text).ok()).flatten()
+    is_id(text, "srv-", 1)
+        .then(|| ProviderId::new(NAME, text).ok())
+        .flatten()
 }
 
 /// The machines behind these servers. Those that are deleted or were never made are none.

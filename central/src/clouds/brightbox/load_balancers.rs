@@ -26,8 +26,7 @@ use mooring_common::names::reasons;
 use tokio::time::Instant;
 
 use super::annotations as keys;
-use super::api::balancers::{BALANCERS, Balancer};
-use super::api::cloud_ips::{CLOUD_IPS, CloudIp};
+use super::api::{BALANCERS, Balancer, CLOUD_IPS, CloudIp};
 use super::{Brightbox, NAME, malformed};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
@@ -245,7 +244,7 @@ impl Provider for Balancers {
             }
             answer => answer?,
         };
-        self.listings.taken(step, planned);
+        self.listings.moves.taken(step, planned);
         Ok(made)
     }
 
@@ -298,7 +297,7 @@ impl Balancers {
             found = find(&self.listings.cloud_ips.get(Instant::now()).await?.all);
         }
         match (found, wish) {
-            (Some(ip), _) => Ok(Some(self.listings.seen(ip))),
+            (Some(ip), _) => Ok(Some(self.listings.moves.seen(ip))),
             (None, CloudIpWish::Address(address)) => Err(ReconcileError::Refused(format!(
                 "spec.loadBalancerIP asks for {address}, which no Cloud IP of the account has; create one, and \
                  name it in the annotation {}, or take the field out",

@@ -196,6 +196,7 @@ fn provided(balancer: &Balancer, options: &Options) -> LoadBalancerStatus {
         None => balancer
             .vip_addresses
             .iter()
+            .flatten()
             .map(|vip| Ingress {
                 ip: Some(vip.address.clone()),
                 hostname: None,

@@ -8,7 +8,7 @@ use crate::cloud_provider::annotations::Form::{GoBool, Id, Other, Within, Words}
 
 annotations! {
     "service.beta.kubernetes.io/linode-loadbalancer-", [APPLIED, PRIVATE_IP, PUBLIC_IPV6]:
-    THROTTLE = "throttle", Other(["`0`", "0 to 20; what is above or below is cut, what is no number is 0, and told"]),
+    THROTTLE = "throttle", Other(["`0`", "0 to 20; what is above or below is cut, what is no number is 0, with an Event"]),
         "new connections of one client in a second; 0: as many as it likes";
     PROTOCOL = "default-protocol", Words { default: "of the port: `tcp` or `udp`", words: &["tcp", "udp", "http", "https"] },
         "the protocol of every port that [`port-<N>`](nodebalancers.md#port-n) gives none";
@@ -37,7 +37,7 @@ annotations! {
         "whether the NodeBalancer stays when the Service goes, or when `nodebalancer-id` names another";
     ID = "nodebalancer-id", Id("a NodeBalancer"),
         "which NodeBalancer the Service is to have. See [adoption](nodebalancers.md#which-nodebalancer-is-a-services)";
-    TYPE = "nodebalancer-type", Other(["`--default-nodebalancer-type`", "`common`, `premium`, `premium_40gb`; what is none of them is not used, and told"]),
+    TYPE = "nodebalancer-type", Other(["`--default-nodebalancer-type`", "`common`, `premium`, `premium_40gb`; what is none of them is not used, with an Event"]),
         "the type of a new NodeBalancer";
     HOSTNAME_ONLY = "hostname-only-ingress", GoBool("`LINODE_HOSTNAME_ONLY_INGRESS`"),
         "whether the status has the host name alone, so that Pods reach the Service through the NodeBalancer";

@@ -81,6 +81,13 @@ impl Config {
         let client = ClientSource::read(&mut env, CLIENT_ID, CLIENT_SECRET);
         let base = env.url_or(BASE_URL, DEFAULT_URL);
         let token_url = env.url_or(TOKEN_URL, DEFAULT_TOKEN_URL);
+        let is_elsewhere = |base: &Url| !base.as_str().starts_with(DEFAULT_URL);
+        if env.text(TOKEN_URL).is_none() && base.as_ref().is_some_and(is_elsewhere) {
+            env.notice(format!(
+                "{BASE_URL} or base-url is not phoenixNAP's own address, and yet the client's credentials are \
+                 sent to {DEFAULT_TOKEN_URL}; set {TOKEN_URL} or token-url to where that API has its tokens"
+            ));
+        }
         let services = read_services(&mut env, flags);
         check_without_effect(&mut env);
         let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);

@@ -1,6 +1,6 @@
 //! What a server says of its Node.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use mooring_common::label::sanitize;
@@ -56,19 +56,30 @@ fn status(server: &Server) -> Option<String> {
     server.status.as_deref().map(plain)
 }
 
-/// The machines behind these servers, which are all that there are.
-pub(super) fn machines(servers: &[Server]) -> Result<Vec<Machine>, String> {
+/// The machines behind these servers, which are all that there are, and what is wrong with servers that cannot
+/// be told apart. Who is called like one of those is not found by that name.
+pub(super) fn machines(servers: &[Server]) -> (Vec<Machine>, Vec<String>) {
     // A server whose reservation goes on after it was given back is listed for ever.
     let is_there = |server: &&Server| status(server).as_deref() != Some("reserved");
     let servers: Vec<&Server> = servers.iter().filter(is_there).collect();
     let names = names(&servers);
-    servers
-        .iter()
-        .map(|server| {
-            let names = names.get(server.id.as_str()).cloned();
-            machine(server, names.unwrap_or_default())
-        })
-        .collect()
+    let (mut machines, mut unread) = (Vec::new(), Vec::new());
+    let mut doubtful = BTreeSet::new();
+    for server in servers {
+        let names = names.get(server.id.as_str()).cloned().unwrap_or_default();
+        match parse_id(&format!("{NAME}://{}", server.id)) {
+            Ok(id) => machines.push(machine(server, id, names)),
+            Err(_) => {
+                let (hostname, id) = (server.hostname.as_deref().unwrap_or("?"), &server.id);
+                unread.push(format!("the server {hostname} has the identifier {id:?}"));
+                doubtful.extend(names);
+            }
+        }
+    }
+    for machine in &mut machines {
+        machine.names.retain(|name| !doubtful.contains(name));
+    }
+    (machines, unread)
 }
 
 /// By which names the Node of each server is found, if it has no provider ID yet: its host name in
@@ -103,8 +114,7 @@ fn names<'a>(servers: &[&'a Server]) -> HashMap<&'a str, Vec<String>> {
     names
 }
 
-fn machine(server: &Server, names: Vec<String>) -> Result<Machine, String> {
-    let id = parse_id(&format!("{NAME}://{}", server.id))?;
+fn machine(server: &Server, id: ProviderId, names: Vec<String>) -> Machine {
     let public = ips(&server.public_ip_addresses);
     let facts = NodeFacts {
         provider_id: Some(id.clone()),
@@ -113,7 +123,7 @@ fn machine(server: &Server, names: Vec<String>) -> Result<Machine, String> {
         addresses: addresses(server, public.as_deref()).unwrap_or_default(),
         ..NodeFacts::default()
     };
-    Ok(Machine {
+    Machine {
         id,
         names,
         // Of private ones two networks may have the same.
@@ -124,7 +134,7 @@ fn machine(server: &Server, names: Vec<String>) -> Result<Machine, String> {
             Some("powered off" | "deleting") => Presence::Stopped,
             _ => Presence::Running,
         },
-    })
+    }
 }
 
 /// In the order in which the Go controller reports them, each once. None if there are none, or if

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Flags;
+use super::api::public_networks::Network;
 
 /// What `PNAP_LOAD_BALANCER` says, unless it is empty: how the addresses of Services are announced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,26 @@ pub struct Settings {
     pub location_annotation: String,
     /// What the command line says.
     pub flags: Flags,
+}
+
+impl Settings {
+    /// Why no block that is bought can be assigned to this public network, and what to do. `None`: it can.
+    pub(super) fn misplaced(&self, network: &Network) -> Option<String> {
+        let (
+            location,
+            Network {
+                id,
+                location: actual,
+                ..
+            },
+        ) = (self.location.as_ref()?, network);
+        (!location.eq_ignore_ascii_case(actual)).then(|| {
+            format!(
+                "PNAP_LOCATION={location}: the public network {id} is in {actual}, and an IP block of \
+                 another location cannot be assigned to it; write {actual}, or leave the location away"
+            )
+        })
+    }
 }
 
 impl Setting {

@@ -143,6 +143,18 @@ async fn only_404_means_server_is_gone() {
     }
 }
 
+#[tokio::test]
+async fn odd_server_hides_no_other_and_proves_none_gone() {
+    let cloud = cloud(list(json!([{"id": "a1"}, {"id": null, "hostname": "odd"}]))).await;
+    let phoenixnap = phoenixnap(&cloud.base);
+    let (machines, unread) = phoenixnap.readable().await.unwrap();
+    assert_eq!((machines[0].id.clone(), machines.len()), (id("a1"), 1));
+    assert!(unread[0].contains("odd"), "{unread:?}");
+    assert!(phoenixnap.list().await.is_err());
+    let gone = phoenixnap.get(&id("c3")).await;
+    assert!(gone.is_err(), "{gone:?}");
+}
+
 /// B30: what is left of it is the bill.
 #[tokio::test]
 async fn released_reserved_server_is_gone() {

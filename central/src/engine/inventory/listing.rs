@@ -1,4 +1,4 @@
-//! One complete listing, and how a Node's machine is found in it.
+//! One listing, and how a Node's machine is found in it.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -22,6 +22,8 @@ pub(super) struct Listing {
     machines: HashMap<ProviderId, Machine>,
     by_name: HashMap<String, Vec<ProviderId>>,
     by_address: HashMap<IpAddr, Vec<ProviderId>>,
+    /// What is wrong with machines that are left out of it.
+    unread: Vec<String>,
     /// With which credentials it was made, by [`MachineSource::credentials`]; `None`: with several.
     ///
     /// [`MachineSource::credentials`]: crate::cloud_provider::MachineSource::credentials
@@ -36,11 +38,13 @@ impl Listing {
     pub(super) fn new(
         begun: Instant,
         machines: Vec<Machine>,
+        unread: Vec<String>,
         credentials: Option<u64>,
         before: Option<&Self>,
     ) -> Self {
         let before = before.filter(|before| {
-            machines.is_empty() && credentials.is_some() && before.credentials == credentials
+            let is_empty = machines.is_empty() && unread.is_empty();
+            is_empty && credentials.is_some() && before.credentials == credentials
         });
         let listed = |before: &Self| {
             let ids = before.machines.keys().chain(&before.vanished);
@@ -71,13 +75,32 @@ impl Listing {
             machines: machines.into_iter().map(|m| (m.id.clone(), m)).collect(),
             by_name,
             by_address,
+            unread,
             credentials,
             vanished,
         }
     }
 
     pub(super) fn says_the_same_as(&self, other: &Self) -> bool {
-        self.machines == other.machines
+        self.machines == other.machines && self.unread == other.unread
+    }
+
+    /// What is wrong with machines that are left out, as far as the listing before did not say it.
+    pub(super) fn newly_unread(&self, before: Option<&Self>) -> Vec<&String> {
+        let is_new = |why: &&String| before.is_none_or(|before| !before.unread.contains(why));
+        self.unread.iter().filter(is_new).collect()
+    }
+
+    /// What follows for a Node whose machine is not here.
+    fn missing(&self, provider: &str) -> Lookup {
+        match self.unread.as_slice() {
+            [] => Lookup::Missing,
+            unread => Lookup::Unlisted(format!(
+                "The machine of this Node may be one that {provider} lists and that cannot be read: {}. Ask \
+                 the support of {provider} about it.",
+                unread.join("; ")
+            )),
+        }
     }
 
     /// The addresses of a machine that load balancers reach.
@@ -96,7 +119,7 @@ impl Listing {
         id: Option<&ProviderId>,
         provider: &str,
     ) -> Lookup {
-        if self.machines.is_empty() {
+        if self.machines.is_empty() && self.unread.is_empty() {
             if id.is_some_and(|id| self.vanished.contains(id)) {
                 return Lookup::Missing;
             }
@@ -106,15 +129,15 @@ impl Listing {
             ));
         }
         if let Some(id) = id {
-            return self.known(id, node);
+            return self.known(id, node, provider);
         }
         let mut candidates = self.by_name.get(&node.name).cloned().unwrap_or_default();
         if candidates.is_empty() {
             candidates = self.at_addresses_of(node);
         }
         match candidates.as_slice() {
-            [] => Lookup::Missing,
-            [only] => self.known(only, node),
+            [] => self.missing(provider),
+            [only] => self.known(only, node, provider),
             several => Lookup::Ambiguous(format!(
                 "Several machines of {provider} match this Node: {}. Start the kubelet with \
                  --provider-id to say which one it is, or rename all but one of them.",
@@ -137,9 +160,9 @@ impl Listing {
         found.into_iter().cloned().collect()
     }
 
-    fn known(&self, id: &ProviderId, node: &NodeView) -> Lookup {
+    fn known(&self, id: &ProviderId, node: &NodeView, provider: &str) -> Lookup {
         let machine = self.machines.get(id);
-        machine.map_or(Lookup::Missing, |machine| known(machine, node))
+        machine.map_or_else(|| self.missing(provider), |machine| known(machine, node))
     }
 }
 

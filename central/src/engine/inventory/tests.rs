@@ -16,6 +16,8 @@ struct Cloud {
     failure: StdMutex<Option<CloudError>>,
     /// Not listed, but there.
     hidden: StdMutex<Vec<Machine>>,
+    /// What is wrong with those that cannot be read.
+    unread: StdMutex<Vec<String>>,
     latency: Duration,
     credentials: AtomicU64,
 }
@@ -80,6 +82,10 @@ impl MachineSource for Cloud {
             Some(error) => Err(error),
             None => Ok(self.machines.lock().unwrap().clone()),
         }
+    }
+
+    async fn readable(&self) -> Result<(Vec<Machine>, Vec<String>), CloudError> {
+        Ok((self.list().await?, self.unread.lock().unwrap().clone()))
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
@@ -435,4 +441,41 @@ async fn lists_anew_for_members_when_the_credentials_change() {
         inventory.attachments(&node, None).await;
     }
     assert_eq!(cloud.listings(), 2);
+}
+
+/// A machine that cannot be read hides no other, and as long as it is listed none is missing.
+#[tokio::test(start_paused = true)]
+async fn unread_machine_leaves_others_known_and_none_missing() {
+    let cloud = Cloud::with(&[("1", "n1")]);
+    *cloud.unread.lock().unwrap() = vec!["the server x has no identifier".to_owned()];
+    let inventory = Inventory::new(cloud.clone());
+    let with_id = |id: &str| node(&json!({"spec": {"providerID": id}}));
+    let known = inventory.look_up(&with_id("c://1"), None).await;
+    assert_eq!(found(&known).as_deref(), Some("c://1"));
+    for node in [with_id("c://2"), named("n2")] {
+        let lookup = inventory.look_up(&node, None).await;
+        assert!(
+            matches!(&lookup, Lookup::Unlisted(why) if why.contains("the server x")),
+            "{lookup:?}"
+        );
+    }
+    let changes = inventory.changes();
+    cloud.unread.lock().unwrap().clear();
+    let gone = inventory
+        .look_up(&with_id("c://2"), Some(Instant::now()))
+        .await;
+    assert_eq!(gone, Lookup::Missing);
+    assert!(changes.has_changed().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_machine_is_told_once() {
+    let listing = |unread: &[&str], before: Option<&Listing>| {
+        let unread = unread.iter().map(ToString::to_string).collect();
+        Listing::new(Instant::now(), Vec::new(), unread, None, before)
+    };
+    let first = listing(&["x"], None);
+    assert_eq!(first.newly_unread(None), ["x"]);
+    let second = listing(&["x", "y"], Some(&first));
+    assert_eq!(second.newly_unread(Some(&first)), ["y"]);
 }

@@ -42,7 +42,7 @@ const FLAGS: [Flag; 4] = [
         "subnet",
         List,
         "A subnet of the segment as CIDR or CIDR,GATEWAY; repeat it for each. What is not named is guessed from \
-         the addresses of Nodes, and told.",
+         the addresses of Nodes, and the guess is printed.",
     ),
     own(
         "filename",

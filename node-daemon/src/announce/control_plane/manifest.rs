@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
-use mooring_common::control_plane::{ControlPlaneFile, parse};
+use mooring_common::control_plane::parse;
 use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Integer, List, Text};
 use mooring_common::flags::{Flag, FlagFaults, FlagTable, Reader, Values, flag};
 use mooring_common::program::{self, Threads};
 use mooring_common::telemetry::LogFormat;
+use mooring_common::yaml::Fault;
 
 /// Every flag of `mooring-node control-plane-manifest`.
 pub const TABLE: FlagTable = FlagTable {
@@ -103,29 +105,35 @@ impl ManifestFlags {
         let witness = reader
             .text("witness")
             .and_then(|text| member(&mut reader, "witness", &text));
+        let (addresses, interface) = (reader.list("address"), reader.text("interface"));
+        let (has_address, has_interface) = (!addresses.is_empty(), interface.is_some());
+        let key_file = reader.text("key-file").unwrap_or_default();
         let file = file(&FileValues {
             revision: reader.parsed("revision", "write a whole number"),
-            addresses: reader.list("address"),
+            addresses,
             port: reader.parsed("port", "write a port number, from 1 to 65535"),
-            interface: reader.text("interface").unwrap_or_default(),
+            interface: interface.unwrap_or_default(),
             members,
             witness,
             gateways: reader.list("gateway"),
-            key_file: reader.text("key-file").unwrap_or_default(),
+            key_file: key_file.clone(),
         });
-        // The Pod goes by the file on its node, and needs nothing of it here. The file's own parser knows what is wrong
-        // with it, and says it in the file's words.
-        let parsed: Option<ControlPlaneFile> = match parse(&file) {
-            Ok(parsed) => Some(parsed),
-            Err(_) if print == Print::Pod && !has_members => None,
-            Err(invalid) => {
-                for fault in invalid.faults {
-                    reader.other_fault(fault.to_string());
-                }
-                None
+        // The Pod goes by the file on its node, and needs nothing of it here; what is given all the same must be right. The
+        // file's own parser knows what is wrong with it, and says it in the file's words.
+        if let Err(invalid) = parse(&file) {
+            let is_pod_alone = print == Print::Pod && !has_members;
+            let is_missing = |fault: &Fault| match fault.place.as_str() {
+                "members" => true,
+                "addresses" => !has_address,
+                "interface" => !has_interface,
+                _ => false,
+            };
+            let faults = invalid.faults.iter();
+            for fault in faults.filter(|fault| !(is_pod_alone && is_missing(fault))) {
+                reader.other_fault(fault.to_string());
             }
-        };
-        if parsed.is_some_and(|file| !file.key_file.starts_with("/etc/mooring")) {
+        }
+        if !Path::new(&key_file).starts_with("/etc/mooring") {
             reader.other_fault(
                 "--key-file must be below /etc/mooring, which is what the Pod sees of the host",
             );
@@ -296,6 +304,23 @@ mod tests {
         assert_eq!(read(line).unwrap().print, Print::Pod);
         assert!(read(&format!("{line} --print=file")).is_err());
         assert!(read(&format!("{line} --member=cp1=here")).is_err());
+    }
+
+    #[test]
+    fn what_is_given_for_the_pod_is_checked_although_the_file_counts() {
+        for (line, fault) in [
+            ("--address=here", "addresses[0]"),
+            ("--address=192.0.2.100,192.0.2.101", "addresses[1]"),
+            ("--interface=lo", "interface"),
+            ("--gateway=here", "gateways[0]"),
+            ("--witness=w1=127.0.0.1", "witness.address"),
+            ("--key-file=/root/key", "--key-file"),
+        ] {
+            let told = read(line).unwrap_err();
+            assert_eq!(told.faults.len(), 1, "{line}: {told}");
+            assert!(told.to_string().contains(fault), "{line}: {told}");
+        }
+        assert_eq!(read("").unwrap().print, Print::Pod);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Asks the API server of this node whether it is ready, over loopback.
+//! Asks the API server of this node whether it is ready, over loopback or at an address of the node.
 //!
-//! The certificate of the API server is not verified: whoever can listen on loopback in its place is root here,
-//! and has the address anyway. `/readyz` includes the API server's etcd, by the check `etcd-readiness`.
+//! The certificate of the API server is not verified: whoever can listen there in its place is root here, and has the
+//! address anyway. `/readyz` includes the API server's etcd, by the check `etcd-readiness`.
 
 use std::time::Duration;
 
@@ -28,38 +28,104 @@ const LIMIT: Duration = Duration::from_millis(150);
 /// An API server that starts permits nobody anything before it knows its own roles. After that, the certificate may have
 /// expired: the files are read again that often.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(15);
-/// The longest answer that is read. One that is ready says `ok`.
+/// The longest answer that is read. One that is ready says `ok`; one that is not names each check, as with `?verbose`.
 const LONGEST: usize = 64 * 1024;
+/// How often it is explained, at most, why the API server is not ready.
+const EXPLAINED_EVERY: Duration = Duration::from_secs(60);
+/// How a check that fails begins in the answer.
+const FAILING: &str = "[-]";
+/// How many failing checks are named, at most.
+const MOST_NAMED: usize = 10;
+/// How many characters of each are.
+const LONGEST_CHECK: usize = 200;
 
-/// Keeps `readiness` up to date, for as long as the future is polled. `renew` gives a client with the certificate as it is
-/// on disk by then.
-pub async fn follow(
-    mut client: Client,
-    renew: impl Fn() -> Result<Client, ClientError>,
+/// What an API server answers, or why nothing came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What follows from it.
+    pub outcome: Outcome,
+    /// The checks that fail, in the words of the API server.
+    pub failing: Vec<String>,
+}
+
+/// Keeps `readiness` up to date while `is_member` of the file, for as long as the future is polled: a witness has no
+/// API server, and need not have the files of `probe`. `connect` gives a client with the certificate as it is on disk
+/// by then.
+pub async fn follow_while<T>(
+    mut file: watch::Receiver<T>,
+    is_member: impl Fn(&T) -> bool,
+    connect: impl Fn() -> Result<Client, ClientError>,
     readiness: watch::Sender<Readiness>,
     urgency: watch::Receiver<Urgency>,
 ) {
+    loop {
+        if file.wait_for(|file| is_member(file)).await.is_err() {
+            return readiness.closed().await;
+        }
+        tokio::select! {
+            () = follow(&connect, &readiness, &urgency) => {}
+            _ = file.wait_for(|file| !is_member(file)) => {}
+        }
+        readiness.send_replace(Readiness::Unknown);
+    }
+}
+
+/// A client, once there is one.
+async fn connected(connect: impl Fn() -> Result<Client, ClientError>) -> Client {
+    let mut known = None;
+    loop {
+        let error = match connect() {
+            Ok(client) => return client,
+            Err(error) => with_causes(&error),
+        };
+        if known.as_ref() != Some(&error) {
+            tracing::warn!(
+                error,
+                "cannot ask the API server of this node, so that it counts as not ready; correct probe of the control \
+                 plane file, and mount the files that it names: they are read again"
+            );
+            known = Some(error);
+        }
+        tokio::time::sleep(FORBIDDEN_FOR).await;
+    }
+}
+
+async fn follow(
+    connect: &impl Fn() -> Result<Client, ClientError>,
+    readiness: &watch::Sender<Readiness>,
+    urgency: &watch::Receiver<Urgency>,
+) {
+    let mut client = connected(connect).await;
     let mut fitness = Fitness::default();
     let mut forbidden = Forbidden::default();
+    let mut explanation = Explanation::from(Instant::now());
     let mut period = interval(PERIOD);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Each begins in time, whether or not the one before it is answered, and counts in its turn.
     let mut probes = FuturesOrdered::new();
     loop {
-        let outcome = tokio::select! {
+        let answer = tokio::select! {
             _ = period.tick() => {
                 let client = client.clone();
                 probes.push_back(async move { ask(&client).await });
                 continue;
             }
-            Some(outcome) = probes.next() => outcome,
+            Some(answer) = probes.next() => answer,
         };
-        let changed = fitness.note(&outcome, *urgency.borrow(), Instant::now().into_std());
+        let outcome = &answer.outcome;
+        let changed = fitness.note(outcome, *urgency.borrow(), Instant::now().into_std());
         if changed {
             let before = readiness.send_replace(fitness.readiness());
-            report(before, fitness.readiness(), &outcome);
+            report(before, fitness.readiness(), outcome);
         }
-        let Some(times) = forbidden.note(&outcome, Instant::now()) else {
+        if let Some(reason) = explanation.note(fitness.readiness(), &answer, Instant::now()) {
+            tracing::warn!(
+                reason,
+                "the API server of this node is not ready; it is asked at probe.address, else 127.0.0.1, and port of the \
+                 control plane file"
+            );
+        }
+        let Some(times) = forbidden.note(outcome, Instant::now()) else {
             continue;
         };
         if times == 1 {
@@ -69,7 +135,7 @@ pub async fn follow(
                  names one, renew that: the files are read again"
             );
         }
-        match renew() {
+        match connect() {
             Ok(renewed) => client = renewed,
             Err(error) => tracing::debug!(
                 error = with_causes(&error),
@@ -105,6 +171,39 @@ impl Forbidden {
     }
 }
 
+/// When it is to be explained next why the API server is not ready. One that starts has that long to become ready.
+#[derive(Debug)]
+struct Explanation {
+    due: Instant,
+}
+
+impl Explanation {
+    fn from(now: Instant) -> Self {
+        Self {
+            due: now + EXPLAINED_EVERY,
+        }
+    }
+
+    /// Takes in an answer. If it is time to explain it: why the API server is not ready.
+    fn note(&mut self, readiness: Readiness, answer: &Answer, now: Instant) -> Option<String> {
+        if readiness.is_ready() || now < self.due {
+            return None;
+        }
+        let reason = match &answer.outcome {
+            // Of what is not permitted there is a warning with its own remedy.
+            Outcome::Ready | Outcome::Forbidden => return None,
+            Outcome::NotReady if answer.failing.is_empty() => {
+                "it answers so, and names no check that fails".to_owned()
+            }
+            Outcome::NotReady => answer.failing.join("; "),
+            Outcome::Hung => format!("it has not answered within {LIMIT:?}"),
+            Outcome::Unreachable(error) => format!("it cannot be reached: {error}"),
+        };
+        self.due = now + EXPLAINED_EVERY;
+        Some(reason)
+    }
+}
+
 fn report(before: Readiness, now: Readiness, outcome: &Outcome) {
     match outcome {
         _ if now.is_ready() && before.is_ready() => {
@@ -130,22 +229,39 @@ fn report(before: Readiness, now: Readiness, outcome: &Outcome) {
 }
 
 /// Asks once.
-pub async fn ask(client: &Client) -> Outcome {
+pub async fn ask(client: &Client) -> Answer {
+    let nothing = |outcome| Answer {
+        outcome,
+        failing: Vec::new(),
+    };
     let Ok(request) = Request::get(PATH).body(Body::empty()) else {
-        return Outcome::Unreachable("the request cannot be made".to_owned());
+        return nothing(Outcome::Unreachable(
+            "the request cannot be made".to_owned(),
+        ));
     };
     let answer = async {
         let response = client.send(request).await?;
         let status = response.status();
         // What is left unread would cost the connection. How it ends says nothing more.
-        let _ = Limited::new(response.into_body(), LONGEST).collect().await;
-        Ok::<_, kube::Error>(status)
+        let body = Limited::new(response.into_body(), LONGEST).collect().await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        Ok::<_, kube::Error>(Answer {
+            outcome: of(status),
+            failing: failing(&String::from_utf8_lossy(&body)),
+        })
     };
     match timeout(LIMIT, answer).await {
-        Ok(Ok(status)) => of(status),
-        Ok(Err(error)) => Outcome::Unreachable(with_causes(&error)),
-        Err(_) => Outcome::Hung,
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => nothing(Outcome::Unreachable(with_causes(&error))),
+        Err(_) => nothing(Outcome::Hung),
     }
+}
+
+/// The checks that fail. An API server that is not ready names all checks, whether or not it was asked to.
+fn failing(body: &str) -> Vec<String> {
+    let lines = body.lines().filter(|line| line.starts_with(FAILING));
+    let shortened = lines.map(|line| line.chars().take(LONGEST_CHECK).collect());
+    shortened.take(MOST_NAMED).collect()
 }
 
 fn of(status: StatusCode) -> Outcome {
@@ -157,76 +273,4 @@ fn of(status: StatusCode) -> Outcome {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    /// Somebody who gives this answer to whoever asks; `None`: who takes connections, and says nothing.
-    async fn server(answer: Option<&'static str>) -> Client {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            let mut held = Vec::new();
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let Some(answer) = answer else {
-                    held.push(stream);
-                    continue;
-                };
-                let mut request = [0; 1024];
-                let length = stream.read(&mut request).await.unwrap_or(0);
-                assert!(request[..length].starts_with(b"GET /readyz"));
-                let _ = stream.write_all(answer.as_bytes()).await;
-            }
-        });
-        client(&format!("http://{address}"))
-    }
-
-    fn client(url: &str) -> Client {
-        let mut config = kube::Config::new(url.parse().unwrap());
-        config.default_retry = false;
-        Client::try_from(config).unwrap()
-    }
-
-    #[tokio::test]
-    async fn tells_ready_from_not_ready() {
-        const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-        const ETCD_LOST: &str = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
-        const ANONYMOUS: &str = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
-        for (answer, outcome) in [
-            (OK, Outcome::Ready),
-            (ETCD_LOST, Outcome::NotReady),
-            (ANONYMOUS, Outcome::Forbidden),
-        ] {
-            assert_eq!(ask(&server(Some(answer)).await).await, outcome);
-        }
-    }
-
-    #[test]
-    fn certificate_is_read_again_while_nothing_is_permitted() {
-        let start = Instant::now();
-        let mut forbidden = Forbidden::default();
-        let mut at =
-            |seconds, outcome| forbidden.note(&outcome, start + Duration::from_secs(seconds));
-        assert_eq!(at(0, Outcome::Forbidden), None);
-        assert_eq!(at(14, Outcome::Forbidden), None);
-        assert_eq!(at(15, Outcome::Forbidden), Some(1));
-        assert_eq!(at(16, Outcome::Forbidden), None);
-        assert_eq!(at(30, Outcome::Forbidden), Some(2));
-        assert_eq!(at(31, Outcome::Ready), None);
-        assert_eq!(at(32, Outcome::Forbidden), None);
-        assert_eq!(at(47, Outcome::Forbidden), Some(1));
-    }
-
-    #[tokio::test]
-    async fn tells_hung_from_dead() {
-        assert_eq!(ask(&server(None).await).await, Outcome::Hung);
-        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let dead = ask(&client(&format!("http://{address}"))).await;
-        assert!(matches!(dead, Outcome::Unreachable(_)), "{dead:?}");
-    }
-}
+mod tests;

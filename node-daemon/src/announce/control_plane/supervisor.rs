@@ -1,6 +1,7 @@
 //! Keeps the control plane's address where an API server is ready: remembers who votes, tells the responder what
 //! is to be done, and reports what happens.
 
+mod listening;
 mod publish;
 mod report;
 
@@ -17,6 +18,7 @@ use mooring_common::errors::with_causes;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::listening::Listening;
 use self::report::Reporter;
 use super::Metrics;
 use super::desired::{Here, desired, heard, is_other_ready, voters};
@@ -49,8 +51,6 @@ const _: () = assert!(LEFT_FOR.as_secs() > UNANNOUNCED_FROM_FILE.as_secs());
 const LAST_ANSWERS: Duration = Duration::from_millis(600);
 /// After that time it is known whether the API server is ready.
 const PROBING: Duration = Duration::from_secs(1);
-/// After that time everybody who lives has been heard.
-const LISTENING: Duration = Duration::from_secs(1);
 
 /// What the supervisor works with.
 pub struct Supervisor {
@@ -120,6 +120,7 @@ impl Supervisor {
             me: NodeId::of(&self.node_name),
             reporter: Reporter::new(&self.node_name, self.responder_metrics.clone()),
             started: Instant::now(),
+            listening: Listening::default(),
             segment: segment.clone(),
             interface,
             sender,
@@ -148,6 +149,7 @@ struct Work {
     me: NodeId,
     reporter: Reporter,
     started: Instant,
+    listening: Listening,
     segment: String,
     /// The number of the interface of the segment.
     interface: Arc<AtomicU32>,
@@ -240,7 +242,7 @@ impl Work {
                 me: self.me,
                 file: &wanted,
                 heard: &heard,
-                has_listened: self.started.elapsed() >= LISTENING,
+                has_listened: self.listening.is_enough(Instant::now()),
             };
             let Some((rule, next)) = step(&self.with.remembered, observed) else {
                 return;
@@ -370,7 +372,11 @@ impl Work {
             rights: self.rights.clone(),
         };
         match Responder::start(setup) {
-            Ok(responder) => self.responder = Some(responder),
+            Ok(responder) => {
+                let is_witness = file.role_of(&self.with.node_name) == Role::Witness;
+                self.listening.started(is_witness, Instant::now());
+                self.responder = Some(responder);
+            }
             Err(error) => tracing::error!(%error, "cannot start a thread"),
         }
     }
@@ -399,6 +405,7 @@ impl Work {
     }
 
     fn handle(&mut self, report: Report) {
+        self.listening.note(&report, self.me, Instant::now());
         match report {
             Report::Members(members) => self.members = members,
             Report::Ended => self.has_ended = true,

@@ -7,9 +7,10 @@ use mooring_common::node_view::NodeView;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::snapshot::L2NetworkView;
+use crate::announce::plan::assign;
+use crate::cluster::snapshot::{L2NetworkView, ServiceView, SliceView};
 
-/// Two L2Networks, of which one has this entry, and a Node with these labels.
+/// Two L2Networks with `192.0.2.16/28`, of which one has this entry, and a Node with these labels.
 fn world(entry: &Value, labels: &Value) -> Snapshot {
     let network = |name: &str, entry: &Value| {
         let network = json!({
@@ -149,13 +150,78 @@ fn node_without_the_process_says_so_only_if_it_should_have_it() {
 }
 
 #[test]
-fn without_an_entry_nothing_is_asked_for() {
+fn without_an_entry_nothing_is_found_of_what_no_pool_has() {
+    assert!(!is_asked_for(&Snapshot::default()));
     let none = world(&Value::Null, &json!({labels::CONTROL_PLANE: ""}));
-    assert!(!is_asked_for(&none));
     let running = Found::Running(Arc::new(published()));
     assert_eq!(findings(&none, &running), Findings::new());
     assert!(is_asked_for(&world(
         &json!({"addresses": ["192.0.2.100"]}),
         &json!({})
     )));
+}
+
+#[test]
+fn pool_that_has_the_address_without_an_entry_is_told() {
+    let snapshot = world(&Value::Null, &json!({labels::CONTROL_PLANE: ""}));
+    assert!(is_asked_for(&snapshot), "a range could have the address");
+    let addresses = ["192.0.2.20", "2001:db8::100"];
+    let in_pool = Published {
+        addresses: addresses.map(|address| address.parse().unwrap()).to_vec(),
+        ..published()
+    };
+    let running = Found::Running(Arc::new(in_pool.clone()));
+    let all = findings(&snapshot, &running);
+    let names: Vec<&str> = all.keys().map(String::as_str).collect();
+    assert_eq!(names, ["lan", "other"], "each of them could give it");
+    let difference = all["lan"].difference.clone().unwrap();
+    assert!(
+        difference
+            .contains("spec.controlPlane is missing, and the pools have [192.0.2.20] of addresses"),
+        "{difference}"
+    );
+    assert_eq!(all["lan"].node.message, difference);
+    assert_eq!(all["lan"].node.state, "Standby");
+    // Once the one has an entry that is the same, only the other is told of.
+    let entry = json!({"addresses": addresses});
+    let reserved = world(&entry, &json!({}));
+    let all = findings(&reserved, &running);
+    assert_eq!(all["lan"].difference, None);
+    assert!(all["other"].difference.is_some());
+    // What does not run announces nothing that a Service could be given.
+    for found in [Found::Ended, Found::Nothing] {
+        assert_eq!(findings(&snapshot, &found), Findings::new(), "{found:?}");
+    }
+}
+
+/// Only the file makes a node announce: for an entry alone nobody does, not even if a Service has the address.
+#[test]
+fn entry_makes_nobody_announce_before_the_file_is_there() {
+    let address = "192.0.2.20";
+    let announced = |entry: &Value| {
+        let mut snapshot = world(entry, &json!({labels::CONTROL_PLANE: ""}));
+        let key = ObjectKey::new("shop", "web");
+        let service = ServiceView {
+            network: Some("lan".into()),
+            addresses: vec![address.parse().unwrap()],
+            ..ServiceView::default()
+        };
+        let slice = SliceView {
+            any_ready: true,
+            ..SliceView::default()
+        };
+        snapshot.services = Arc::new([(key.clone(), Arc::new(service))].into());
+        snapshot.slices = Arc::new([(key, vec![Arc::new(slice)])].into());
+        let assignment = assign(&snapshot);
+        let assigned: Vec<IpAddr> = assignment.of("lan").map(|(_, one)| one.address).collect();
+        assigned
+    };
+    let entry = json!({"addresses": [address]});
+    assert_eq!(announced(&entry), Vec::<IpAddr>::new());
+    let none: [IpAddr; 1] = [address.parse().unwrap()];
+    assert_eq!(announced(&Value::Null), none, "the Service's, without it");
+    let snapshot = world(&entry, &json!({labels::CONTROL_PLANE: ""}));
+    let finding = findings(&snapshot, &Found::Nothing).remove("lan").unwrap();
+    assert_eq!(finding.node.state, "NotRunning");
+    assert_eq!((finding.node.addresses, finding.difference), (vec![], None));
 }

@@ -80,13 +80,15 @@ impl Keeper {
         let _ = self.0.send(command);
     }
 
-    /// Waits until all that it was told is on disk, for a moment at most.
-    pub async fn saved(&self) {
+    /// Waits until all that it was told is on disk, for a moment at most. Whether that was long enough.
+    pub async fn saved(&self) -> bool {
         let (saved, is_saved) = oneshot::channel();
         self.tell(Command::Save(saved));
-        if timeout(SAVING, is_saved).await.is_err() {
+        let in_time = timeout(SAVING, is_saved).await.is_ok();
+        if !in_time {
             tracing::warn!("what is known of connections is not saved within {SAVING:?}");
         }
+        in_time
     }
 }
 
@@ -152,5 +154,21 @@ async fn keep(
             () = sleep_until(next), if work.has_something_to_do() => {}
         }
         work.step(clock::now()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_ends_is_told_whether_it_is_saved_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let (keeper, _outcomes, work) = Keeper::new(folder.path().to_owned());
+        assert!(!keeper.saved().await, "nobody works");
+        tokio::select! {
+            in_time = keeper.saved() => assert!(in_time),
+            () = work => panic!("the keeper has ended"),
+        }
     }
 }

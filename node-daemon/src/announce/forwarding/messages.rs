@@ -10,7 +10,7 @@
 //!     ip protocol tcp tcp flags & (syn|ack) == syn add @own4 { flow timeout 30s } accept       new: ours
 //!     flow @own4 update @own4 { flow timeout … } accept                                ours
 //!     ip protocol tcp goto f_0                                                         the former speaker's
-//!     ip protocol udp [flow @old4] update @old4 { flow timeout 2m } goto f_0
+//!     ip protocol udp [flow @old4] update @old4 { flow timeout 2m } goto f_0             without [] at first
 //!   }
 //!   chain f_0 { ether saddr set … ether daddr set … fwd to eth0 }
 //! ```

@@ -47,8 +47,8 @@ use crate::protocol::{Moment, NodeId};
 
 /// An offered address is taken within that time, or not at all.
 const PREPARED: Duration = Duration::from_secs(5);
-/// UDP flows that are not known are taken for those of the former speaker for so long: as conntrack's
-/// `nf_conntrack_udp_timeout`, after which the former speaker would not know them either.
+/// UDP flows that are not known are taken for those of the former speaker for so long, new ones too: no datagram says
+/// that it is the first. One that is silent all that time begins anew here.
 const LEARNS: Duration = Duration::from_secs(30);
 /// A former speaker that says nothing of its connections for so long has none.
 const UNTOLD: Duration = Duration::from_secs(30);
@@ -90,6 +90,15 @@ struct Pointer {
     ends: Moment,
 }
 
+/// A member that the process before knew, and that this one has not heard yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Unheard {
+    mac: Mac,
+    /// It is gone if it is not heard until then. A process that ends earlier leaves the same time to the next, so that
+    /// nothing goes to somebody who is long gone.
+    until: Moment,
+}
+
 /// The interface of the segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
@@ -107,15 +116,11 @@ pub struct Forwarding {
     keep_for: Duration,
     #[serde(default)]
     members: BTreeMap<NodeId, Mac>,
-    /// The members that the process before knew, until all can have been heard again.
+    /// The members that the process before knew, until each can have been heard again.
     #[serde(default)]
-    former_members: BTreeMap<NodeId, Mac>,
+    unheard: BTreeMap<NodeId, Unheard>,
     pointers: BTreeMap<IpAddr, Pointer>,
     served: BTreeMap<IpAddr, Served>,
-    /// It is of the process before, and not all members may have been heard yet. A process that ends earlier leaves the
-    /// same time to the next, so that nothing goes to somebody who is long gone.
-    #[serde(default)]
-    restored_until: Option<Moment>,
 }
 
 impl Forwarding {
@@ -140,14 +145,16 @@ impl Forwarding {
         self.pointers.retain(|_, pointer| {
             !matches!(pointer.phase, Phase::Prepared(_) | Phase::Answering(_))
         });
-        self.former_members.append(&mut self.members);
-        self.restored_until.get_or_insert(now + KERNEL_LEASE);
+        let until = now + KERNEL_LEASE;
+        let heard = std::mem::take(&mut self.members).into_iter();
+        self.unheard
+            .extend(heard.map(|(node, mac)| (node, Unheard { mac, until })));
     }
 
     /// Whether it is of the process before, and not all members may have been heard yet.
     #[must_use]
-    pub const fn is_restored(&self) -> bool {
-        self.restored_until.is_some()
+    pub fn is_restored(&self) -> bool {
+        !self.unheard.is_empty()
     }
 
     /// The interface's name.
@@ -174,16 +181,12 @@ impl Forwarding {
         self.forget_others();
     }
 
-    /// Ends what is passed on to, or told to, somebody who is no member.
+    /// Ends what is passed on to, or told to, somebody who is no member, and was none before the restart.
     fn forget_others(&mut self) {
-        if self.restored_until.is_some() {
-            return;
-        }
-        self.former_members.clear();
-        self.pointers
-            .retain(|_, pointer| self.members.contains_key(&pointer.former));
-        self.served
-            .retain(|_, served| self.members.contains_key(&served.to));
+        let (members, unheard) = (&self.members, &self.unheard);
+        let is_known = |node: &NodeId| members.contains_key(node) || unheard.contains_key(node);
+        self.pointers.retain(|_, pointer| is_known(&pointer.former));
+        self.served.retain(|_, served| is_known(&served.to));
     }
 
     /// An address was offered by the one who speaks for it. Whether the table is to be written before it is
@@ -337,8 +340,9 @@ impl Forwarding {
 
     /// Lets time pass.
     pub fn tick(&mut self, now: Moment) {
-        if self.restored_until.is_some_and(|until| until <= now) {
-            self.restored_until = None;
+        let before = self.unheard.len();
+        self.unheard.retain(|_, unheard| now < unheard.until);
+        if self.unheard.len() < before {
             self.forget_others();
         }
         self.pointers.retain(|_, pointer| {

@@ -107,14 +107,16 @@ impl<E: EventSink> SupervisorState<E> {
         let Some(responder) = self.responder.take() else {
             return;
         };
+        let mut saves = false;
         if successor.is_some() {
             self.kernel.leave();
             // Most of it while this process still answers.
-            self.connections.saved().await;
+            saves = self.connections.saved().await;
         }
         // It waits for the thread's last frame, which is a matter of microseconds.
         let left = tokio::task::spawn_blocking(|| responder.export()).await;
-        if self.handle_all(reports) && successor.is_some() {
+        // Nobody answers now: who did not save in time is not waited for again.
+        if self.handle_all(reports) && saves {
             self.connections.saved().await;
         }
         match (left, successor) {

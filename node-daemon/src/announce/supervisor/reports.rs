@@ -14,12 +14,12 @@ use crate::protocol::{NodeId, Transition};
 use crate::responder::{DesiredSegment, Member, Report};
 
 impl<E: EventSink> SupervisorState<E> {
-    /// Takes in all reports that wait. Whether there were any.
+    /// Takes in all reports that wait. Whether any of them is to be saved for the next process.
     pub(super) fn handle_all(&mut self, reports: &mut mpsc::Receiver<(String, Report)>) -> bool {
         let mut any = false;
         while let Ok((segment, report)) = reports.try_recv() {
+            any |= is_of_connections(&report);
             self.handle(&segment, report);
-            any = true;
         }
         any
     }
@@ -148,8 +148,32 @@ impl<E: EventSink> SupervisorState<E> {
     }
 }
 
+/// Whether it changes to whom connections are passed on. Members do not: the next process hears them itself.
+const fn is_of_connections(report: &Report) -> bool {
+    matches!(report, Report::Stopped { .. } | Report::Connections(_))
+}
+
 /// A Node's name; its number as long as no L2Network speaks of it.
 fn name_of(names: &BTreeMap<NodeId, String>, node: NodeId) -> String {
     let name = names.get(&node).cloned();
     name.unwrap_or_else(|| format!("{:016x}", node.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Cause;
+    use crate::responder::ConnectionReport;
+
+    #[test]
+    fn only_what_changes_connections_is_waited_for() {
+        let address = [192, 0, 2, 10].into();
+        let cause = Cause::HandedOver;
+        assert!(is_of_connections(&Report::Stopped { address, cause }));
+        let gone = ConnectionReport::Gone(NodeId(7));
+        assert!(is_of_connections(&Report::Connections(gone)));
+        for other in [Report::Members(Arc::default()), Report::Ended] {
+            assert!(!is_of_connections(&other));
+        }
+    }
 }

@@ -6,7 +6,7 @@ use mooring_test_support::figures::figure;
 
 use super::{Flows, Load};
 use crate::bench::{Outcome, verdict, write_head, write_row};
-use mooring_test_netlab::failover::{Seen, millis};
+use mooring_test_netlab::failover::{EvenedOut, Seen, millis};
 
 /// All of it.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Report {
     pub loads: Vec<Load>,
     /// Of many, while their address moved and daemons were restarted.
     pub seen: Seen,
+    /// Of as many, while half of their addresses or more went to other nodes.
+    pub evened_out: EvenedOut,
     /// Of conntrack and the table.
     pub flows: Flows,
 }
@@ -25,10 +27,19 @@ impl Outcome for Report {
             "Connections broken by a move, the return, and a rolling update",
             format_args!("{} of {}", self.seen.broken, self.seen.connections),
         );
+        let EvenedOut {
+            connections,
+            broken,
+            moved,
+        } = self.evened_out;
+        figure(
+            &format!("Connections broken by evening out, which moved {moved} addresses"),
+            format_args!("{broken} of {connections}"),
+        );
     }
 
     fn is_as_wanted(&self) -> bool {
-        self.seen.broken == 0 && self.seen.two.is_zero()
+        self.seen.broken == 0 && self.seen.two.is_zero() && self.evened_out.broken == 0
     }
 }
 
@@ -55,9 +66,13 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\n{} connections at 20 messages a second, to another node and back, and a rolling update: {} broken: {}\n{}",
+            "\n{} connections at 20 messages a second, to another node and back, and a rolling update: {} broken; and {} while \
+             {} addresses are evened out: {} broken: {}\n{}",
             self.seen.connections,
             self.seen.broken,
+            self.evened_out.connections,
+            self.evened_out.moved,
+            self.evened_out.broken,
             verdict(self.is_as_wanted()),
             self.seen,
         )?;

@@ -2,6 +2,7 @@
 //! kube-proxy.
 
 mod files;
+mod logind;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -131,7 +132,7 @@ impl Machine {
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     }
 
-    /// Switches it on, and starts containerd. `/run` and the cgroups are empty; the disk is as it was.
+    /// Switches it on, and starts logind and containerd. `/run` and the cgroups are empty; the disk is as it was.
     pub(super) async fn boot(&mut self) -> Result<()> {
         let cgroup = cgroups::of_node(self.name()).await?;
         self.write("etc/kubernetes/kubelet.yaml", &files::kubelet(&cgroup))?;
@@ -160,6 +161,7 @@ impl Machine {
         let is_up = try_eventually(START_LIMIT, async || boot.log().contains("booted")).await;
         is_up.map_err(|_| anyhow!("{} does not boot:\n{}", self.name(), boot.log_tail()))?;
         self.boot = Some(boot);
+        self.start_logind().await?;
         self.start("containerd", self.programs.join("containerd"), &[])?;
         self.until("containerd answers", "ctr version").await
     }

@@ -101,6 +101,7 @@ impl Reader<'_> {
         console.chapter("The daemons, and the machines under them");
         self.roll_daemons().await?;
         self.reboot_speaker().await?;
+        self.shut_speaker_down().await?;
         self.static_pods_are_back().await?;
         self.delete_speakers_node().await?;
         console.chapter("Another version, and back");

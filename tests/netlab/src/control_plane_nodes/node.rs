@@ -281,6 +281,16 @@ impl ControlPlaneNode {
         })
     }
 
+    /// How many others it hears on a path: `segment` or `node_network`.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn heard_on(&self, path: &str) -> Result<usize> {
+        let path = format!("path=\"{path}\"");
+        let labels = [path.as_str(), "state=\"heard\""];
+        Ok(self.metrics().await?.sum("mooring_l2_peers", &labels))
+    }
+
     /// What its announcer says of itself.
     async fn metrics(&self) -> Result<Metrics> {
         let answer = self.host.get("http://127.0.0.1:10272/metrics").await?;

@@ -20,6 +20,32 @@ pub enum Direction {
     Receives,
 }
 
+/// The path of heartbeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatPath {
+    /// Frames of their own type.
+    Segment,
+    /// Datagrams to this UDP port.
+    NodeNetwork(u16),
+}
+
+impl HeartbeatPath {
+    /// Drops all heartbeats of the path that come from these hosts, at the same moment, and nothing else.
+    ///
+    /// # Errors
+    /// If a rule cannot be set.
+    pub fn lose(self, ports: &[Port]) -> Result<()> {
+        let rule = match self {
+            Self::Segment => format!("meta protocol {HEARTBEAT:#06x} drop"),
+            Self::NodeNetwork(port) => format!("udp dport {port} drop"),
+        };
+        let scripts = ports
+            .iter()
+            .map(|port| port.script(Direction::Sends, &rule));
+        nft(&scripts.collect::<String>()).with_context(|| format!("a rule at all ports: {rule}"))
+    }
+}
+
 /// The switch's end of a cable.
 #[derive(Clone, Debug)]
 pub struct Port(pub(super) String);
@@ -74,17 +100,21 @@ impl Port {
 
     /// Adds a rule of nftables for frames in this direction.
     pub(super) fn rule(&self, direction: Direction, rule: &str) -> Result<()> {
+        let script = self.script(direction, rule);
+        nft(&script).with_context(|| format!("a rule at {}: {rule}", self.0))
+    }
+
+    fn script(&self, direction: Direction, rule: &str) -> String {
         let (table, port) = (self.table(), &self.0);
         let (chain, hook) = match direction {
             Direction::Sends => ("sends", "ingress"),
             Direction::Receives => ("receives", "egress"),
         };
-        let script = format!(
+        format!(
             "add table netdev {table}\n\
              add chain netdev {table} {chain} {{ type filter hook {hook} device {port} priority 0; }}\n\
              add rule netdev {table} {chain} {rule}\n"
-        );
-        nft(&script).with_context(|| format!("a rule at {port}: {rule}"))
+        )
     }
 
     /// Ends everything that [`Self::lose_all`] and its like have begun.

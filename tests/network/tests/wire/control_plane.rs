@@ -5,6 +5,7 @@ mod api_servers;
 mod clients;
 mod entry;
 mod kube_vip;
+mod networks;
 
 use std::time::Duration;
 
@@ -250,6 +251,10 @@ fn a_node_that_has_lost_its_disk_votes_again_by_the_word_of_the_others() {
         watch.is_well(400 * MS, SOON).await.unwrap();
         watch.end(&nodes).assert_safe();
         let log = nodes.node(&speaker).log();
+        for name in THREE {
+            let log = nodes.node(name).log();
+            assert!(!log.contains("are not signed"), "refused by {name}: {log}");
+        }
         let since = log.rsplit("waiting for the other members").next();
         assert!(
             since.is_some_and(|log| log.contains("joining the others")),

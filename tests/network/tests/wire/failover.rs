@@ -63,6 +63,7 @@ shared::cases! {
         connections::connections_outlive_restarts_of_the_daemons_that_pass_them_on,
         connections::connections_end_with_the_node_that_they_began_at,
         connections::a_kernel_that_refuses_lets_addresses_move_as_before,
+        connections::a_daemon_without_net_admin_says_that_it_keeps_no_connections,
         connections::a_cordoned_node_that_shuts_down_loses_no_datagram,
         operations::a_daemon_that_is_told_to_end_hands_over_without_a_loss,
         operations::an_upgrade_beside_the_old_daemon_is_not_seen_on_the_wire,
@@ -86,7 +87,7 @@ shared::cases! {
     four_nodes(Layout::of(4)): [
         partitions::case_07_two_halves_never_both_speak_and_one_goes_on,
         backups::a_restored_backup_moves_nothing_and_freezes_nobody,
-        preferred::a_preferred_node_gets_its_addresses_back_without_a_loss,
+        preferred::a_preferred_node_gets_its_addresses_back_and_no_connection_breaks,
     ];
     two_nodes(Layout::of(2)): [
         partitions::case_22_of_two_nodes_one_goes_on_in_two_seconds,
@@ -96,5 +97,6 @@ shared::cases! {
     ];
     two_hundred_addresses(Layout { more_services: 99, release: true, ..Layout::of(3) }): [
         crowd::case_26_two_hundred_addresses_of_a_dead_node_are_all_announced_in_time,
+        crowd::connections_outlive_evening_out,
     ];
 }

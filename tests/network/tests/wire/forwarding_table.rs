@@ -109,16 +109,27 @@ fn address_of(number: u32) -> [u8; 4] {
     (0x0a00_0000 + number).to_be_bytes()
 }
 
-/// A segment of the connection of a client of this number to 192.0.2.100, port 80.
-fn segment(client: u32, flags: u8) -> Vec<u8> {
+/// What a client of this number sends to 192.0.2.100, port 80; `rest` follows the ports.
+fn packet(client: u32, protocol: u8, rest: &[u8]) -> Vec<u8> {
     let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
     let source = address_of(client);
-    let ip = [0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, conntrack::TCP, 0, 0];
+    let length = u8::try_from(24 + rest.len()).unwrap();
+    let ip = [0x45, 0, 0, length, 0, 0, 0x40, 0, 64, protocol, 0, 0];
     let [high, low] = PORT.to_be_bytes();
     let ports = [high, low, 0, 80];
-    let tcp = [0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
-    let parts: [&[u8]; 6] = [&ethernet, &ip, &source, &[192, 0, 2, 100], &ports, &tcp];
+    let parts: [&[u8]; 6] = [&ethernet, &ip, &source, &[192, 0, 2, 100], &ports, rest];
     parts.concat()
+}
+
+/// A segment of the connection of a client of this number.
+fn segment(client: u32, flags: u8) -> Vec<u8> {
+    let tcp = [0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
+    packet(client, conntrack::TCP, &tcp)
+}
+
+/// An empty datagram of the flow of a client of this number, without a checksum.
+fn datagram(client: u32) -> Vec<u8> {
+    packet(client, conntrack::UDP, &[0, 8, 0, 0])
 }
 
 /// How many frames have left by the interface: what is passed on, and nothing else, since it has no address. A
@@ -129,6 +140,55 @@ fn passed_on() -> u32 {
     lines.find(|line| line.trim_start().starts_with("TX:"));
     let mut numbers = lines.next().unwrap().split_whitespace();
     numbers.nth(1).unwrap().parse().unwrap()
+}
+
+/// At first every flow that is not this node's own goes to the former speaker, new ones too; later only those that did.
+#[test]
+fn udp_flows_go_where_they_went_while_the_table_learned() {
+    in_netns(
+        "udp_flows_go_where_they_went_while_the_table_learned",
+        || {
+            on_segment(async {
+                const OWN: u32 = 1;
+                const EARLY: u32 = 2;
+                const LATE: u32 = 3;
+                let nothing = Table::default();
+                let learning = table(&["192.0.2.100"]);
+                let mut learned = learning.clone();
+                learned.groups[0].learns = false;
+                let own = Flow {
+                    source: IpAddr::from(address_of(OWN)),
+                    protocol: conntrack::UDP,
+                    source_port: PORT,
+                    ..flow()
+                };
+                let mut sender = raw::sender("n1-b").unwrap();
+                let mut send = |client| sender.write_all(&datagram(client)).unwrap();
+                // The last one is passed on each time, so that all before it have been looked at.
+                let passed = |least: u32| {
+                    eventually("the last one is passed on", || {
+                        Some(passed_on()).filter(|passed| *passed >= least)
+                    })
+                };
+                write(messages::replace(&nothing, &learning, &[own].into(), true)).await;
+                [OWN, EARLY].into_iter().for_each(&mut send);
+                assert_eq!(passed(1), 1);
+
+                write(messages::replace(
+                    &learning,
+                    &learned,
+                    &BTreeSet::new(),
+                    false,
+                ))
+                .await;
+                [OWN, LATE, EARLY].into_iter().for_each(&mut send);
+                assert_eq!(passed(2), 2);
+                let old = sh("nft list set netdev mooring old4");
+                let has = |client| old.contains(&IpAddr::from(address_of(client)).to_string());
+                assert_eq!([OWN, EARLY, LATE].map(has), [false, true, false], "{old}");
+            });
+        },
+    );
 }
 
 #[test]

@@ -8,12 +8,6 @@ use super::cloud_ips::CloudIp;
 use super::ids;
 use crate::api_objects;
 use crate::cloud_api::said;
-use crate::resource_kinds;
-
-resource_kinds! {
-    /// Load balancers.
-    pub(crate) BALANCERS: "load_balancer", "load_balancers", "load_balancers";
-}
 
 api_objects! {
     /// A load balancer. Only its identifier is needed.

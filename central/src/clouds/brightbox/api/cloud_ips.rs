@@ -7,12 +7,6 @@ use serde::Deserialize;
 use super::Reference;
 use crate::api_objects;
 use crate::cloud_api::said;
-use crate::resource_kinds;
-
-resource_kinds! {
-    /// Cloud IPs.
-    pub(crate) CLOUD_IPS: "cloud_ip", "cloud_ips", "cloud_ips";
-}
 
 api_objects! {
     /// A Cloud IP. Only its identifier is needed.

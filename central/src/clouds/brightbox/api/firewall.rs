@@ -1,22 +1,15 @@
 //! Server groups, and the firewall policies that are applied to them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Reference, ids};
 use crate::api_objects;
-use crate::resource_kinds;
-
-resource_kinds! {
-    /// Server groups.
-    pub(crate) GROUPS: "server_group", "server_groups", "server_groups";
-    /// Firewall policies.
-    pub(crate) POLICIES: "firewall_policy", "firewall_policies", "firewall_policies";
-    /// Firewall rules.
-    pub(crate) RULES: "firewall_rule", "firewall_rules", "firewall_rules";
-}
+use crate::engine::port_rules::PortRule;
+use crate::engine::step::Part;
 
 /// How many ports and ranges of them a rule can have.
 pub(crate) const MOST_PORTS: usize = 15;
@@ -50,19 +43,7 @@ api_objects! {
         /// Its rules.
         pub(crate) rules?: Vec<Rule>,
     }
-}
 
-/// A rule with its identifier.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Rule {
-    /// `fwr-gdqms`.
-    pub(crate) id: String,
-    /// What it permits.
-    #[serde(flatten)]
-    pub(crate) spec: RuleSpec,
-}
-
-api_objects! {
     /// What a rule permits.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     #[serde(default)]
@@ -75,6 +56,32 @@ api_objects! {
         pub(crate) destination_port?: String,
         /// A text for people.
         pub(crate) description?: String,
+    }
+}
+
+/// A rule with its identifier: `fwr-gdqms`.
+pub(crate) type Rule = Part<RuleSpec>;
+
+impl PortRule for RuleSpec {
+    fn ports(&self) -> &str {
+        &self.destination_port
+    }
+
+    fn with_ports(&self, destination_port: String) -> Self {
+        Self {
+            destination_port,
+            ..self.clone()
+        }
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        self.protocol == other.protocol && self.source == other.source
+    }
+}
+
+impl fmt::Display for RuleSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to ports {}", self.source, self.destination_port)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use crate::api_objects;
-use crate::cloud_api::{Request, lenient};
+use crate::cloud_api::lenient;
 
 api_objects! {
     /// One server. Only its identifier is needed.
@@ -55,14 +55,4 @@ fn handle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
         handle: String,
     }
     Ok(lenient(deserializer)?.map(|named: Handle| named.handle))
-}
-
-/// All servers.
-pub(crate) fn all() -> Request {
-    Request::get("list_servers", "servers")
-}
-
-/// One server.
-pub(crate) fn one(id: &str) -> Request {
-    Request::get("get_server", format!("servers/{id}"))
 }

@@ -10,10 +10,7 @@ use std::net::IpAddr;
 use mooring_common::names::brightbox_marks as marks;
 use tokio::time::Instant;
 
-use super::super::api::Reference;
-use super::super::api::balancers::{Balancer, plain_name};
-use super::super::api::cloud_ips::CloudIp;
-use super::super::api::firewall::{Group, Policy, Rule};
+use super::super::api::{Balancer, CloudIp, Group, Policy, Reference, plain_name};
 use crate::engine::provider::Listed;
 use crate::views::service_view::ServiceView;
 
@@ -171,11 +168,6 @@ impl Bundle {
         self.policies.iter_mut().find(|policy| policy.id == id)
     }
 
-    fn rules(&mut self) -> impl Iterator<Item = &mut Rule> {
-        let policies = self.policies.iter_mut();
-        policies.flat_map(|policy| &mut policy.rules)
-    }
-
     /// A Cloud IP is to lead to the load balancer of this identifier, or nowhere.
     fn moves(&mut self, id: &str) {
         let all = self.cloud_ips.iter_mut();
@@ -238,14 +230,10 @@ impl Listed for Bundle {
     }
 
     fn is_shown_by(&self, service: &ServiceView) -> bool {
-        let mut ingress = service.ingress.iter();
         let own: BTreeSet<&String> = self.cloud_ips.iter().flat_map(CloudIp::names).collect();
-        ingress.any(|shown| {
-            shown
-                .hostname
-                .as_ref()
-                .is_some_and(|name| own.contains(name))
-        })
+        let shown = service.ingress.iter();
+        let mut shown = shown.filter_map(|one| one.hostname.as_ref());
+        shown.any(|name| own.contains(name))
     }
 }
 

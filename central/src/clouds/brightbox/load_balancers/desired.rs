@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::api::balancers::{HealthCheck, Listener};
-use super::super::api::cloud_ips::CloudIp;
-use super::super::api::firewall::{MOST_PORTS, RuleSpec};
+use super::super::api::{CloudIp, HealthCheck, Listener, MOST_PORTS, RuleSpec};
 use super::bundle::{Bundle, mark};
 use super::options::{CloudIpWish, Options};
 use crate::cloud_provider::load_balancers::{self, LoadBalancerRequest};
 use crate::engine::members::Members;
 use crate::engine::pool::NoMember;
+use crate::engine::port_rules::packed;
 use crate::engine::provider;
 
 /// Where the connections of load balancers come from.
@@ -92,7 +91,7 @@ pub(super) fn desired(
     let is_said = !options.check.kind.is_empty() || options.check.request.is_some();
     let by_daemon = request.health.check(service).filter(|_| !is_said);
     let health_port = service.health_check_node_port;
-    let ports = options.ports.iter().map(|(port, _)| port.node_port);
+    let ports = options.listeners.iter().map(|one| one.target);
     let ports = ports.chain(health_port);
     let ports = ports.chain(by_daemon.iter().map(|check| check.port));
     let known = members.found.iter().map(|machine| machine.id.clone());
@@ -107,7 +106,7 @@ pub(super) fn desired(
         servers_are_complete: members.are_complete,
         rules: rules(options, ports),
         policy: options.policy,
-        listeners: listeners(options),
+        listeners: options.listeners.clone(),
         check: match by_daemon {
             Some(load_balancers::HealthCheck { port, path }) => HealthCheck {
                 kind: "http".to_owned(),
@@ -127,39 +126,21 @@ pub(super) fn desired(
 
 /// As few as hold all ports; those of the Service come first, in its order.
 fn rules(options: &Options, ports: impl Iterator<Item = u16>) -> Vec<RuleSpec> {
-    let mut all: Vec<String> = Vec::new();
-    for port in ports.map(|port| port.to_string()) {
-        if !all.contains(&port) {
-            all.push(port);
-        }
-    }
-    let chunks = all.chunks(MOST_PORTS);
-    let rule = chunks.map(|ports| RuleSpec {
+    let packed = packed(ports, MOST_PORTS).into_iter();
+    let rule = packed.map(|destination_port| RuleSpec {
         protocol: "tcp".to_owned(),
         source: BALANCERS.to_owned(),
-        destination_port: ports.join(","),
+        destination_port,
         description: options.name.clone(),
     });
     rule.collect()
 }
 
-fn listeners(options: &Options) -> Vec<Listener> {
-    let ports = options.ports.iter();
-    let listener = ports.map(|(port, protocol)| Listener {
-        protocol: (*protocol).to_owned(),
-        port: port.port,
-        target: port.node_port,
-        timeout: options.idle_timeout,
-        proxy_protocol: options.proxy_protocol.map(ToOwned::to_owned),
-    });
-    listener.collect()
-}
-
 fn check(request: &LoadBalancerRequest, options: &Options) -> HealthCheck {
     let service = &request.service;
     let local = service.health_check_node_port.filter(|_| service.is_local);
-    let first = options.ports.first();
-    let is_tcp = first.is_some_and(|(_, protocol)| *protocol == "tcp");
+    let first = options.listeners.first();
+    let is_tcp = first.is_some_and(|one| one.protocol == "tcp");
     let otherwise = if is_tcp && local.is_none() {
         "tcp"
     } else {
@@ -175,7 +156,7 @@ fn check(request: &LoadBalancerRequest, options: &Options) -> HealthCheck {
         (_, Some(path)) => Some(path.as_str()).filter(|path| !path.is_empty()),
         (_, None) => Some("/healthz"),
     };
-    let port = local.or(first.map(|(port, _)| port.node_port));
+    let port = local.or(first.map(|one| one.target));
     HealthCheck {
         kind: kind.to_owned(),
         port: port.unwrap_or(80),

@@ -2,7 +2,7 @@
 
 use super::super::NAME;
 use super::super::annotations as keys;
-use super::super::api::balancers::Balancer;
+use super::super::api::Balancer;
 use super::bundle::Bundle;
 use super::desired::Desired;
 use crate::cloud_api::{CloudError, ErrorKind};
@@ -57,8 +57,7 @@ mod tests {
     use serde_json::json;
     use tokio::time::Instant;
 
-    use super::super::super::api::balancers::{Acme, Domain};
-    use super::super::super::api::cloud_ips::CloudIp;
+    use super::super::super::api::{Acme, CloudIp, Domain};
     use super::super::bundle::Account;
     use super::super::desired::tests::wanted;
     use super::super::options::tests::NAME as SERVICE;

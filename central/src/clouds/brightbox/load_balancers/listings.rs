@@ -6,9 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::super::api::balancers::{BALANCERS, Balancer};
-use super::super::api::cloud_ips::{CLOUD_IPS, CloudIp};
-use super::super::api::firewall::{GROUPS, Group, POLICIES, Policy};
+use super::super::api::{BALANCERS, Balancer, CLOUD_IPS, CloudIp, GROUPS, Group, POLICIES, Policy};
 use super::super::{Brightbox, NAME, malformed};
 use super::bundle::{Account, Bundle};
 use super::step::Step;
@@ -25,11 +23,12 @@ pub(super) struct AccountListings {
     pub(super) bundles: Listings<Bundle>,
     /// All Cloud IPs.
     pub(super) cloud_ips: Arc<Listings<CloudIp>>,
-    moves: Arc<Moves>,
+    /// What the cloud has taken, and may do later.
+    pub(super) moves: Arc<Moves>,
 }
 
 /// What Cloud IPs were asked to lead to, groups to be empty, and load balancers to go.
-struct Moves(Pending<Option<String>>);
+pub(super) struct Moves(Pending<Option<String>>);
 
 impl AccountListings {
     pub(super) fn new(cloud: &Arc<Brightbox>) -> Self {
@@ -48,20 +47,11 @@ impl AccountListings {
             moves,
         }
     }
-
-    /// With whether the cloud was asked just now to let it lead elsewhere.
-    pub(super) fn seen(&self, ip: CloudIp) -> CloudIp {
-        self.moves.seen(ip)
-    }
-
-    /// The cloud has taken a step, and may do it later.
-    pub(super) fn taken(&self, step: &Step, planned: &[String]) {
-        self.moves.taken(step, planned);
-    }
 }
 
 impl Moves {
-    fn taken(&self, step: &Step, planned: &[String]) {
+    /// The cloud has taken a step, and may do it later.
+    pub(super) fn taken(&self, step: &Step, planned: &[String]) {
         let (id, target) = match step {
             Step::MapCloudIp { ip, balancer, .. } => (ip.id(planned), balancer.id(planned)),
             Step::UnmapCloudIp { ip, .. } => (Some(ip.id.as_str()), None),
@@ -81,7 +71,7 @@ impl Moves {
     }
 
     /// One that leads where it was asked to is at rest, wherever it leads later.
-    fn seen(&self, ip: CloudIp) -> CloudIp {
+    pub(super) fn seen(&self, ip: CloudIp) -> CloudIp {
         let leads_there = |target: &Option<String>| target.as_deref() == ip.target();
         let is_asked = self.0.is_open(&ip.id, leads_there);
         let balancer = ip.load_balancer.as_ref();

@@ -4,21 +4,14 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::super::api::balancers::{Acme, Balancer, Domain, HealthCheck, Listener};
+use super::super::api::{Acme, Balancer, Domain, HealthCheck, Listener, each};
 
-/// A load balancer that is to be made. What is `None` is left to the cloud.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NewBalancer {
-    /// Its name.
-    pub(super) name: String,
-    /// All of it.
-    #[serde(flatten)]
-    pub(super) all: BalancerChange,
-}
-
-/// What is set of a load balancer. What is `None` stays as it is.
+/// What is set of a load balancer, which may be yet to be made. What is `None` stays as it is, or is left to the
+/// cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct BalancerChange {
+    /// Its name, of a new one.
+    pub(super) name: Option<String>,
     /// The servers that get traffic.
     #[serde(serialize_with = "nodes")]
     pub(super) nodes: Option<BTreeSet<String>>,
@@ -39,25 +32,23 @@ fn nodes<S: serde::Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let nodes = nodes.as_ref();
-    let all = nodes.map(|all| super::super::api::firewall::each("node", all));
+    let all = nodes.map(|all| each("node", all));
     all.serialize(serializer)
 }
 
-impl NewBalancer {
-    /// As it is once it has got this identifier.
+impl BalancerChange {
+    /// A new one, once it has got this identifier.
     pub(super) fn as_it_is(&self, id: String) -> Balancer {
         let mut balancer = Balancer {
             id,
-            name: self.name.clone(),
+            name: self.name.clone().unwrap_or_default(),
             status: Some("creating".to_owned()),
             ..Balancer::default()
         };
-        self.all.take(&mut balancer);
+        self.take(&mut balancer);
         balancer
     }
-}
 
-impl BalancerChange {
     /// Whether nothing is set.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -91,39 +82,35 @@ impl BalancerChange {
 
     /// What is set, for people.
     pub(super) fn words(&self) -> String {
-        let list = |all: &BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
-        let listener = |one: &Listener| {
-            let Listener {
-                protocol,
-                port,
-                target,
-                ..
-            } = one;
-            format!("{protocol} {port}->{target}")
-        };
-        let check = |check: &HealthCheck| format!("{} at port {}", check.kind, check.port);
+        let set = |what: &str, text: Option<String>| text.map(|text| format!("{what} {text}"));
+        let listener = |one: &Listener| format!("{} {}->{}", one.protocol, one.port, one.target);
+        let listeners = self.listeners.as_ref().map(|all| {
+            let all: Vec<String> = all.iter().map(listener).collect();
+            all.join(", ")
+        });
+        let check = self.healthcheck.as_ref();
+        let domains = self.domains.as_ref().map(listed);
+        let is_on = |is_on: bool| if is_on { "on" } else { "off" }.to_owned();
         let all = [
-            self.nodes
-                .as_ref()
-                .map(|nodes| format!("servers to {}", list(nodes))),
-            self.policy
-                .as_ref()
-                .map(|policy| format!("policy to {policy}")),
-            self.listeners.as_ref().map(|all| {
-                let all: Vec<String> = all.iter().map(listener).collect();
-                format!("listeners to {}", all.join(", "))
-            }),
-            self.healthcheck
-                .as_ref()
-                .map(|all| format!("health check to {}", check(all))),
-            self.domains.as_ref().map(|all| match all.is_empty() {
-                true => "domains to none".to_owned(),
-                false => format!("domains to {}", list(all)),
-            }),
-            self.https_redirect
-                .map(|is_on| format!("redirection to HTTPS {}", if is_on { "on" } else { "off" })),
+            set("servers to", self.nodes.as_ref().map(listed)),
+            set("policy to", self.policy.clone()),
+            set("listeners to", listeners),
+            set(
+                "health check to",
+                check.map(|check| format!("{} at port {}", check.kind, check.port)),
+            ),
+            set("domains to", domains),
+            set("redirection to HTTPS", self.https_redirect.map(is_on)),
         ];
         let all: Vec<String> = all.into_iter().flatten().collect();
         all.join("; ")
+    }
+}
+
+/// For people: `srv-gdqms, srv-hxzma`.
+pub(super) fn listed(all: &BTreeSet<String>) -> String {
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.iter().cloned().collect::<Vec<_>>().join(", "),
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::brightbox::annotations as keys;
-use crate::clouds::brightbox::api::balancers::HealthCheck;
-use crate::clouds::brightbox::api::cloud_ips::CloudIp;
+use crate::clouds::brightbox::api::{CloudIp, HealthCheck, Listener, is_id};
 use crate::engine::annotations::Reader;
 use crate::engine::service_spec::Port;
 use crate::views::service_view::ServiceView;
 
 /// The milliseconds that a connection may be without traffic, as the API takes them.
-const IDLE_TIMEOUT: (u32, u32) = (5_000, 86_400_000);
+const IDLE_TIMEOUT: RangeInclusive<u32> = 5_000..=86_400_000;
 const HTTPS_PORT: u16 = 443;
 
 /// All that is asked for. What is `None` is left to the cloud.
@@ -20,14 +20,10 @@ const HTTPS_PORT: u16 = 443;
 pub(super) struct Options {
     /// The name of all that is the Service's.
     pub(super) name: String,
-    /// The Service's ports, in order, each with the protocol of its listener.
-    pub(super) ports: Vec<(Port, &'static str)>,
+    /// One for each port of the Service, in order.
+    pub(super) listeners: Vec<Listener>,
     /// How connections are distributed.
     pub(super) policy: Option<&'static str>,
-    /// Milliseconds.
-    pub(super) idle_timeout: Option<u32>,
-    /// The PROXY protocol towards the Nodes.
-    pub(super) proxy_protocol: Option<&'static str>,
     /// The domains of the certificate besides the names of the Cloud IP.
     pub(super) domains: BTreeSet<String>,
     /// The Cloud IP that leads to it.
@@ -69,34 +65,25 @@ impl CloudIpWish {
         let key = &keys::CLOUD_IP;
         let address = reader.service.load_balancer_ip.clone();
         match (reader.value(key), address) {
-            (None, None) => Self::Own,
-            (Some(text), Some(_)) => {
-                let remedy = "stands beside spec.loadBalancerIP; keep one of them";
+            (Some(text), None) if is_id(text, "cip-", 5) => return Self::Id(text.to_owned()),
+            (Some(text), address) => {
+                let remedy = match address {
+                    Some(_) => "stands beside spec.loadBalancerIP; keep one of them",
+                    None => "is the identifier of no Cloud IP; write it like cip-vsalc",
+                };
                 reader.fault_in(key, text, remedy);
-                Self::Own
             }
-            (Some(text), None) if is_cloud_ip(text) => Self::Id(text.to_owned()),
-            (Some(text), None) => {
-                let remedy = "is the identifier of no Cloud IP; write it like cip-vsalc";
-                reader.fault_in(key, text, remedy);
-                Self::Own
-            }
-            (None, Some(text)) => match text.trim().parse() {
-                Ok(address) => Self::Address(address),
-                Err(_) => {
-                    let remedy = "is no address; write that of a Cloud IP, like 192.0.2.1";
-                    reader.fault("spec.loadBalancerIP".to_owned(), &text, remedy);
-                    Self::Own
+            (None, Some(text)) => {
+                if let Ok(address) = text.trim().parse() {
+                    return Self::Address(address);
                 }
-            },
+                let remedy = "is no address; write that of a Cloud IP, like 192.0.2.1";
+                reader.fault("spec.loadBalancerIP".to_owned(), &text, remedy);
+            }
+            (None, None) => {}
         }
+        Self::Own
     }
-}
-
-fn is_cloud_ip(text: &str) -> bool {
-    let is_usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let rest = text.strip_prefix("cip-");
-    rest.is_some_and(|rest| rest.len() >= 5 && rest.chars().all(is_usual))
 }
 
 impl Options {
@@ -122,22 +109,27 @@ impl Options {
             let what = "has no effect: load balancers have no such size any more; take it off";
             reader.question(&keys::BUFFER_SIZE, text, what);
         }
-        let listened = |port: Port| {
+        let policy = reader.word(&keys::POLICY);
+        let timeout = reader.first_of(&keys::IDLE_TIMEOUT, &keys::OLD_IDLE_TIMEOUT);
+        let timeout = reader.unsigned_within(timeout, IDLE_TIMEOUT, 50_000);
+        let proxy_protocol = reader.word(&keys::PROXY_PROTOCOL);
+        let listener = |port: Port| {
             let number = port.port.to_string();
-            let names = [Some(&number), port.name.as_ref()];
-            let is_listed = names
-                .into_iter()
-                .flatten()
-                .any(|name| ssl_ports.contains(name));
+            let mut names = [Some(&number), port.name.as_ref()].into_iter().flatten();
+            let is_listed = names.any(|name| ssl_ports.contains(name));
             let is_https = protocol != "tcp" && (port.port == HTTPS_PORT || is_listed);
-            (port, if is_https { "https" } else { protocol })
+            Listener {
+                protocol: if is_https { "https" } else { protocol }.to_owned(),
+                port: port.port,
+                target: port.node_port,
+                timeout,
+                proxy_protocol: proxy_protocol.map(ToOwned::to_owned),
+            }
         };
         Self {
             name,
-            ports: ports.into_iter().map(listened).collect(),
-            policy: reader.word(&keys::POLICY),
-            idle_timeout: idle_timeout(reader),
-            proxy_protocol: reader.word(&keys::PROXY_PROTOCOL),
+            listeners: ports.into_iter().map(listener).collect(),
+            policy,
             domains,
             cloud_ip: CloudIpWish::read(reader),
             check: check(reader),
@@ -160,17 +152,6 @@ fn check(reader: &mut Reader<'_>) -> HealthCheck {
         threshold_up: reader.unsigned(&keys::HEALTHY),
         threshold_down: reader.unsigned(&keys::UNHEALTHY),
     }
-}
-
-fn idle_timeout(reader: &mut Reader<'_>) -> Option<u32> {
-    let key = reader.first_of(&keys::IDLE_TIMEOUT, &keys::OLD_IDLE_TIMEOUT);
-    let (least, most) = IDLE_TIMEOUT;
-    let milliseconds = reader.unsigned(key)?;
-    if !(least..=most).contains(&milliseconds) {
-        let remedy = format!("is no number from {least} to {most}; write one, like 50000");
-        reader.fault_in(key, &milliseconds.to_string(), remedy);
-    }
-    Some(milliseconds)
 }
 
 fn request(reader: &mut Reader<'_>) -> Option<String> {

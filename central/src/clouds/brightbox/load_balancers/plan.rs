@@ -9,45 +9,13 @@ mod firewall;
 
 use mooring_common::engine::Plan;
 
-use super::super::api::balancers::{Balancer, plain_name};
-use super::super::api::cloud_ips::CloudIp;
-use super::super::api::firewall::Group;
+use super::super::api::{Balancer, CloudIp, Group, plain_name};
 use super::bundle::Bundle;
 use super::desired::Desired;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::provider::{Listed as _, Unready};
-use crate::engine::step::PoolRef;
-
-/// What is done to one part: before other parts follow, and after. `reference`: how they refer to it.
-struct PartSteps {
-    reference: PoolRef,
-    first: Vec<Step>,
-    last: Vec<Step>,
-}
-
-impl PartSteps {
-    /// Nothing so far.
-    const fn of(reference: PoolRef) -> Self {
-        Self {
-            reference,
-            first: Vec::new(),
-            last: Vec::new(),
-        }
-    }
-}
-
-/// What a plan makes, counted.
-#[derive(Debug, Default)]
-struct Made(usize);
-
-impl Made {
-    /// One more.
-    fn next(&mut self) -> PoolRef {
-        self.0 += 1;
-        PoolRef::Planned(self.0 - 1)
-    }
-}
+use crate::engine::stages::Made;
 
 /// The steps in order.
 ///
@@ -58,11 +26,12 @@ pub(super) fn plan(
     observed: Option<&Bundle>,
 ) -> Result<Plan<Step>, ReconcileError> {
     let dead = observed.into_iter().flat_map(|bundle| &bundle.balancers);
+    let delete = |balancer: &Balancer| deleted(balancer, plain_name(&balancer.name));
     let mut dead = dead.filter(|balancer| !balancer.is_alive()).peekable();
     let alive = observed.and_then(Bundle::balancer);
     if alive.is_none() && dead.peek().is_some() {
         // Its Cloud IP is free once it is gone.
-        return Ok(dead.filter(|one| one.is("failed")).map(deleted).collect());
+        return Ok(dead.filter(|one| one.is("failed")).map(delete).collect());
     }
     let mut made = Made::default();
     let group = firewall::group(desired, observed, &mut made);
@@ -84,14 +53,14 @@ pub(super) fn plan(
     steps.extend(group.last);
     let surplus = observed.into_iter().flat_map(|bundle| &bundle.balancers);
     let surplus = surplus.filter(|one| alive.is_some_and(|alive| alive.id != one.id));
-    steps.extend(surplus.filter(|one| !one.is("deleting")).map(deleted));
+    steps.extend(surplus.filter(|one| !one.is("deleting")).map(delete));
     Ok(steps.into_iter().collect())
 }
 
-fn deleted(balancer: &Balancer) -> Step {
+fn deleted(balancer: &Balancer, name: &str) -> Step {
     Step::DeleteBalancer {
         id: balancer.id.clone(),
-        name: plain_name(&balancer.name).to_owned(),
+        name: name.to_owned(),
     }
 }
 
@@ -143,11 +112,7 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
 pub(super) fn removal(bundle: &Bundle) -> Vec<Step> {
     if !bundle.balancers.is_empty() {
         let balancers = bundle.balancers.iter();
-        let delete = balancers.map(|balancer| Step::DeleteBalancer {
-            id: balancer.id.clone(),
-            name: bundle.name.clone(),
-        });
-        return delete.collect();
+        return balancers.map(|one| deleted(one, &bundle.name)).collect();
     }
     let mapped = bundle.cloud_ips.iter().filter(|ip| ip.target().is_some());
     let mapped: Vec<Step> = mapped.map(given_back).collect();

@@ -7,13 +7,14 @@ use std::fmt;
 
 use mooring_common::engine::{self, Impact};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::api::balancers::BALANCERS;
-use super::super::api::cloud_ips::{CLOUD_IPS, CloudIp};
-use super::super::api::firewall::{GROUPS, Group, POLICIES, RULES, RuleSpec, each};
-use super::model::{BalancerChange, NewBalancer};
+use super::super::api::{
+    BALANCERS, CLOUD_IPS, CloudIp, GROUPS, Group, POLICIES, RULES, Rule, RuleSpec, each,
+};
+use super::model::{BalancerChange, listed};
 use crate::cloud_api::{ErrorKind, Kind, Request, body};
+use crate::engine::port_rules::Edit;
 use crate::engine::step::{self, Effect, PoolRef};
 
 /// One request that changes something. What a plan makes is referred to by its place among all that it makes.
@@ -40,16 +41,8 @@ pub(super) enum Step {
     CreatePolicy { name: String, group: PoolRef },
     /// Applies it to the group.
     ApplyPolicy { policy: String, group: PoolRef },
-    /// Lets more through.
-    CreateRule { policy: PoolRef, rule: RuleSpec },
-    /// Lets other ports through.
-    ChangeRule {
-        id: String,
-        rule: RuleSpec,
-        impact: Impact,
-    },
-    /// Lets less through.
-    DeleteRule { id: String, rule: RuleSpec },
+    /// Lets more through, or less.
+    Rule(PoolRef, Edit<RuleSpec>),
     /// Makes a Cloud IP of the Service's own.
     CreateCloudIp { name: String },
     /// Lets a Cloud IP lead to the load balancer. `asked`: its identifier, if the Service names it.
@@ -63,7 +56,7 @@ pub(super) enum Step {
     /// Gives one back.
     DeleteCloudIp { ip: CloudIp },
     /// Makes the load balancer.
-    CreateBalancer(Box<NewBalancer>),
+    CreateBalancer(Box<BalancerChange>),
     /// Changes it.
     ChangeBalancer {
         id: String,
@@ -81,83 +74,6 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What it is called, and what it does as far as the engine has to know.
-    fn described(&self) -> (String, Effect) {
-        let some = |ids: &BTreeSet<String>| ids.iter().cloned().collect::<Vec<_>>().join(", ");
-        let permitted =
-            |rule: &RuleSpec| format!("{} to ports {}", rule.source, rule.destination_port);
-        let assign = |asked: &Option<String>| asked.clone().map_or(Effect::Change, Effect::Assign);
-        match self {
-            Self::CreateGroup(group) => (
-                format!("create server group {}", group.name),
-                Effect::Create,
-            ),
-            Self::AddServers { servers, .. } => (
-                format!("put {} into the server group", some(servers)),
-                Effect::Change,
-            ),
-            Self::RemoveServers { servers, .. } | Self::EmptyGroup { servers, .. } => (
-                format!("take {} out of the server group", some(servers)),
-                Effect::Change,
-            ),
-            Self::CreatePolicy { name, .. } => {
-                (format!("create firewall policy {name}"), Effect::Create)
-            }
-            Self::ApplyPolicy { policy, .. } => (
-                format!("apply firewall policy {policy} to the server group"),
-                Effect::Change,
-            ),
-            Self::CreateRule { rule, .. } => {
-                (format!("permit {}", permitted(rule)), Effect::Create)
-            }
-            Self::ChangeRule { id, rule, .. } => (
-                format!("let firewall rule {id} permit {}", permitted(rule)),
-                Effect::Change,
-            ),
-            Self::DeleteRule { id, rule } => (
-                format!("delete firewall rule {id} ({})", permitted(rule)),
-                Effect::Delete,
-            ),
-            Self::CreateCloudIp { name } => (format!("create Cloud IP {name}"), Effect::Create),
-            Self::MapCloudIp { ip, asked, .. } => {
-                let ip = match ip {
-                    PoolRef::Known(id) => format!("Cloud IP {id}"),
-                    _ => "the new Cloud IP".to_owned(),
-                };
-                (format!("map {ip} to the load balancer"), assign(asked))
-            }
-            Self::UnmapCloudIp { ip, asked } => {
-                (format!("unmap Cloud IP {}", ip.shown()), assign(asked))
-            }
-            Self::DeleteCloudIp { ip } => {
-                (format!("delete Cloud IP {}", ip.shown()), Effect::Delete)
-            }
-            Self::CreateBalancer(new) => (
-                format!("create load balancer {}", new.name),
-                Effect::CreateBalancer,
-            ),
-            Self::ChangeBalancer { id, change, .. } => (
-                format!("set {} of load balancer {id}", change.words()),
-                Effect::Change,
-            ),
-            Self::RemoveNodes { id, .. } => (
-                format!("take all servers from load balancer {id}"),
-                Effect::Change,
-            ),
-            Self::DeleteBalancer { id, name } => (
-                format!("delete load balancer {name} ({id})"),
-                Effect::DeleteBalancer(name.clone(), name.clone()),
-            ),
-            Self::DeletePolicy { id, name } => (
-                format!("delete firewall policy {name} ({id})"),
-                Effect::Delete,
-            ),
-            Self::DeleteGroup { id, name } => {
-                (format!("delete server group {name} ({id})"), Effect::Delete)
-            }
-        }
-    }
-
     /// Whether all is well if the cloud does not do it: it may insist on the last server of a load balancer.
     pub(super) fn may_be_refused_as(&self, kind: ErrorKind) -> bool {
         let is_refusal = matches!(kind, ErrorKind::Invalid | ErrorKind::Busy);
@@ -186,12 +102,9 @@ impl Step {
                 let request = post(&POLICIES, policy, "apply_to", "apply_firewall_policy");
                 request.json(json!({"server_group": group.id(planned)?}))
             }
-            Self::CreateRule { policy, rule } => {
-                let policy = policy.id(planned)?;
-                RULES.create(&[], with(body(rule), "firewall_policy", policy))
+            Self::Rule(policy, edit) => {
+                edit.request(&RULES, &json!({"firewall_policy": policy.id(planned)?}))
             }
-            Self::ChangeRule { id, rule, .. } => RULES.change(&[], id, body(rule)),
-            Self::DeleteRule { id, .. } => RULES.delete(&[], id),
             Self::CreateCloudIp { name } => CLOUD_IPS.create(&[], json!({"name": name})),
             Self::MapCloudIp { ip, balancer, .. } => {
                 let request = post(&CLOUD_IPS, ip.id(planned)?, "map", "map_cloud_ip");
@@ -215,18 +128,12 @@ fn post(kind: &Kind, id: &str, verb: &str, called: &'static str) -> Request {
     kind.act((&[], id), (Method::POST, verb), called)
 }
 
-fn with(mut body: Value, key: &str, value: &str) -> Value {
-    if let Some(fields) = body.as_object_mut() {
-        fields.insert(key.to_owned(), json!(value));
-    }
-    body
-}
-
 impl engine::Step for Step {
     fn impact(&self) -> Impact {
         match self {
             Self::DeleteBalancer { .. } => Impact::Major,
-            Self::ChangeBalancer { impact, .. } | Self::ChangeRule { impact, .. } => *impact,
+            Self::ChangeBalancer { impact, .. } => *impact,
+            Self::Rule(_, edit) => edit.impact(),
             // Whoever uses its address loses the connection.
             Self::UnmapCloudIp { .. } => Impact::Considerable,
             _ => Impact::None,
@@ -236,12 +143,64 @@ impl engine::Step for Step {
 
 impl step::Step for Step {
     fn effect(&self, _planned: &[String]) -> Effect {
-        self.described().1
+        match self {
+            Self::CreateBalancer(_) => Effect::CreateBalancer,
+            Self::DeleteBalancer { name, .. } => Effect::DeleteBalancer(name.clone(), name.clone()),
+            Self::Rule(_, edit) => edit.effect(),
+            Self::CreateGroup(_) | Self::CreatePolicy { .. } | Self::CreateCloudIp { .. } => {
+                Effect::Create
+            }
+            Self::DeletePolicy { .. } | Self::DeleteGroup { .. } | Self::DeleteCloudIp { .. } => {
+                Effect::Delete
+            }
+            Self::MapCloudIp { asked, .. } | Self::UnmapCloudIp { asked, .. } => {
+                asked.clone().map_or(Effect::Change, Effect::Assign)
+            }
+            _ => Effect::Change,
+        }
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.described().0)
+        match self {
+            Self::CreateGroup(Group { name, .. }) => write!(f, "create server group {name}"),
+            Self::AddServers { servers, .. } => {
+                write!(f, "put {} into the server group", listed(servers))
+            }
+            Self::RemoveServers { servers, .. } | Self::EmptyGroup { servers, .. } => {
+                write!(f, "take {} out of the server group", listed(servers))
+            }
+            Self::CreatePolicy { name, .. } => write!(f, "create firewall policy {name}"),
+            Self::ApplyPolicy { policy, .. } => {
+                write!(f, "apply firewall policy {policy} to the server group")
+            }
+            Self::Rule(_, Edit::Create(rule)) => write!(f, "permit {rule}"),
+            Self::Rule(_, Edit::Change(id, rule, _)) => {
+                write!(f, "let firewall rule {id} permit {rule}")
+            }
+            Self::Rule(_, Edit::Delete(Rule { id, spec })) => {
+                write!(f, "delete firewall rule {id} ({spec})")
+            }
+            Self::CreateCloudIp { name } => write!(f, "create Cloud IP {name}"),
+            Self::MapCloudIp {
+                ip: PoolRef::Known(id),
+                ..
+            } => write!(f, "map Cloud IP {id} to the load balancer"),
+            Self::MapCloudIp { .. } => f.write_str("map the new Cloud IP to the load balancer"),
+            Self::UnmapCloudIp { ip, .. } => write!(f, "unmap Cloud IP {}", ip.shown()),
+            Self::DeleteCloudIp { ip } => write!(f, "delete Cloud IP {}", ip.shown()),
+            Self::CreateBalancer(new) => {
+                let name = new.name.as_deref().unwrap_or_default();
+                write!(f, "create load balancer {name}")
+            }
+            Self::ChangeBalancer { id, change, .. } => {
+                write!(f, "set {} of load balancer {id}", change.words())
+            }
+            Self::RemoveNodes { id, .. } => write!(f, "take all servers from load balancer {id}"),
+            Self::DeleteBalancer { id, name } => write!(f, "delete load balancer {name} ({id})"),
+            Self::DeletePolicy { id, name } => write!(f, "delete firewall policy {name} ({id})"),
+            Self::DeleteGroup { id, name } => write!(f, "delete server group {name} ({id})"),
+        }
     }
 }

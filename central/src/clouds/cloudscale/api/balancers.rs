@@ -32,9 +32,9 @@ pub(crate) struct Balancer {
     /// Its size, if the cloud says it.
     #[serde(default, deserialize_with = "slug")]
     pub(crate) flavor: Option<String>,
-    /// Its virtual addresses, in the API's order.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) vip_addresses: Vec<Vip>,
+    /// Its virtual addresses, in the API's order, if the cloud says them.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(crate) vip_addresses: Option<Vec<Vip>>,
     /// Its tags.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) tags: BTreeMap<String, String>,
@@ -76,8 +76,12 @@ impl Listed for Balancer {
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
-        let vips = self.vip_addresses.iter();
+        let vips = self.vip_addresses.iter().flatten();
         vips.filter_map(|vip| vip.address.parse().ok()).collect()
+    }
+
+    fn lacks_addresses(&self) -> bool {
+        self.addresses().is_empty()
     }
 
     fn zone(&self) -> Option<&str> {

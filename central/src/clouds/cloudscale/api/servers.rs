@@ -3,7 +3,13 @@
 use serde::Deserialize;
 
 use super::{referred, slug};
-use crate::cloud_api::{Request, lenient};
+use crate::cloud_api::lenient;
+use crate::resource_kinds;
+
+resource_kinds! {
+    /// Servers.
+    pub(crate) SERVERS: "server", "servers", "servers";
+}
 
 /// One server. Only its UUID is needed.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,14 +51,4 @@ pub(crate) struct Address {
     /// The UUID of the subnet that it is in; absent for a public one.
     #[serde(default, deserialize_with = "referred")]
     pub(crate) subnet: Option<String>,
-}
-
-/// All servers.
-pub(crate) fn all() -> Request {
-    Request::get("list_servers", "servers")
-}
-
-/// One server.
-pub(crate) fn one(uuid: &str) -> Request {
-    Request::get("get_server", format!("servers/{uuid}"))
 }

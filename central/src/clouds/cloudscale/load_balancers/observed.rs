@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mooring_common::engine::Impact;
 use tokio::time::Instant;
 
-use super::super::api::balancers::{Balancer, Vip};
+use super::super::api::balancers::Balancer;
 use super::super::api::floating_ips::FloatingIp;
 use super::super::api::parts::ListedPart;
 use super::model::{BalancerSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Spec};
@@ -218,23 +218,19 @@ impl provider::Observed for Observed {
             name,
             flavor,
             zone,
-            vips,
             tags,
+            ..
         }) = step
         else {
             return None;
         };
-        let vips = vips.iter().map(|request| Vip {
-            address: request.address.clone().unwrap_or_default(),
-            subnet: request.subnet.clone(),
-        });
         let mut balancer = Balancer {
             uuid: uuid.to_owned(),
             name: name.clone(),
             status: None,
             zone: zone.clone(),
             flavor: Some(flavor.clone()),
-            vip_addresses: vips.collect(),
+            vip_addresses: None,
             tags: tags.clone(),
             created_at: None,
         };

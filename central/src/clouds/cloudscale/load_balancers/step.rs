@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::api::balancers::{self, BALANCERS};
 use super::super::api::floating_ips;
 use super::model::{BalancerSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Spec, Tags};
-use crate::cloud_api::{Request, body};
+use crate::cloud_api::{Request, body, with};
 use crate::engine::change::Change;
 use crate::engine::pool::Member as _;
 use crate::engine::step::{self, Action, Effect, PartStep, PoolRef};
@@ -72,11 +72,8 @@ fn of_part<T: Spec>(step: &PartStep<T>, balancer: &str, planned: &[String]) -> O
     let owner = if pool.is_empty() { balancer } else { pool };
     // Only the paths of members name the pool.
     Some(step.request(T::KIND, &[pool], |spec| {
-        let mut body = body(spec);
-        if let (Some(fields), Some(field)) = (body.as_object_mut(), T::OWNER) {
-            fields.insert(field.to_owned(), json!(owner));
-        }
-        body
+        let owner = T::OWNER.map(|field| json!({ field: owner }));
+        with(body(spec), owner.unwrap_or_else(|| json!({})))
     }))
 }
 

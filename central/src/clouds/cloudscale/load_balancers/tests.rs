@@ -1,5 +1,7 @@
+mod addresses;
 mod credentials;
 mod endpoints;
+mod gaps;
 mod ownership;
 mod project;
 mod refusals;
@@ -386,7 +388,8 @@ async fn finds_unconfirmed_creation() {
     project.put(
         BALANCERS,
         json!({"uuid": uid(5), "name": "x", "tags": tags, "zone": {"slug": "rma1"},
-        "flavor": {"slug": "lb-standard"}, "status": "running"}),
+        "flavor": {"slug": "lb-standard"}, "status": "running",
+        "vip_addresses": [{"address": "203.0.113.7"}]}),
     );
     let end = ensure(&balancers, &request(1, 1), &Open::default()).await;
     assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");

@@ -20,7 +20,7 @@ use super::firewalls::{Firewall, FirewallSpec};
 use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
 use super::observed::permitted;
 use super::step::{NewBalancer, Step};
-use crate::cloud_api::{CloudError, ErrorKind, Request, body};
+use crate::cloud_api::{CloudError, ErrorKind, Request, body, with};
 use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
 
 /// How old a listing of firewalls may be in which those of the Go controller are looked for.
@@ -286,14 +286,6 @@ fn leaves_out_refused(configs: &mut [Value], error: &CloudError) -> bool {
     }
     configs.clone_from_slice(&left);
     true
-}
-
-/// All that both say.
-fn with(spec: impl Serialize, more: impl Serialize) -> Value {
-    let mut body = json!({});
-    json_patch::merge(&mut body, &json!(spec));
-    json_patch::merge(&mut body, &json!(more));
-    body
 }
 
 /// What the cloud is told of a config.

@@ -9,12 +9,12 @@ use crate::cloud_api::{CloudError, Request};
 use crate::cloud_provider::twice;
 
 api_objects! {
-    /// One server. Only its identifier is needed.
+    /// One server.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(rename_all = "camelCase")]
     pub struct Server {
-        /// Its identifier; a reserved server keeps it when it is given back.
-        pub id: String,
+        /// Its identifier, if it can be read; a reserved server keeps it when it is given back.
+        pub id?: String,
         /// `powered-on`, `powered-off`, `reserved` and others.
         pub status?: Option<String>,
         /// Its name; several may have the same, and it may be changed without the machine's knowing.
@@ -38,7 +38,8 @@ impl Api {
     pub async fn servers(&self) -> Result<Vec<Server>, CloudError> {
         let request = Request::get("list_servers", "bmc/v1/servers");
         let servers: Vec<Server> = self.client.fetch(&request).await?;
-        let mut ids: Vec<&str> = servers.iter().map(|server| server.id.as_str()).collect();
+        let ids = servers.iter().map(|server| server.id.as_str());
+        let mut ids: Vec<&str> = ids.filter(|id| !id.is_empty()).collect();
         match twice(&mut ids) {
             Some(id) => {
                 let problem = format!("two servers have the identifier {id}");

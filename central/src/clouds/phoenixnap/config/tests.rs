@@ -276,3 +276,28 @@ fn bgp_without_peer_group_needs_location() {
         "{told}"
     );
 }
+
+/// Credentials of a test cloud must not go to the public address unnoticed.
+#[test]
+fn warns_of_public_token_address_beside_another_api() {
+    let with = |more: &[(&str, &str)], file: Option<&str>| {
+        read(&[&CLIENT[..], more].concat(), file).unwrap().notices
+    };
+    let base = ("PNAP_BASE_URL", "https://pnap.test/");
+    for notices in [
+        with(&[base], None),
+        with(&[], Some(r#"{"base-url": "https://pnap.test"}"#)),
+    ] {
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        let says_all = ["auth.phoenixnap.com", "PNAP_TOKEN_URL"].iter();
+        assert!(
+            says_all.clone().all(|words| notices[0].contains(words)),
+            "{notices:?}"
+        );
+    }
+    let public = ("PNAP_TOKEN_URL", DEFAULT_TOKEN_URL);
+    let own = ("PNAP_BASE_URL", "https://api.phoenixnap.com");
+    for silent in [with(&[base, public], None), with(&[own], None)] {
+        assert_eq!(silent, [""; 0]);
+    }
+}

@@ -7,7 +7,7 @@ fn servers(list: Value) -> Vec<Server> {
 }
 
 fn only(server: Value) -> Machine {
-    let mut machines = machines(&servers(Value::Array(vec![server]))).unwrap();
+    let (mut machines, _) = machines(&servers(Value::Array(vec![server])));
     assert_eq!(machines.len(), 1);
     machines.remove(0)
 }
@@ -142,7 +142,7 @@ fn maps_status() {
         ("reserved", None),
         ("RESERVED", None),
     ] {
-        let machines = machines(&servers(json!([{"id": "a1", "status": status}]))).unwrap();
+        let (machines, _) = machines(&servers(json!([{"id": "a1", "status": status}])));
         let presence = machines.first().map(|machine| machine.presence);
         assert_eq!(presence, expected, "{status}");
     }
@@ -164,7 +164,7 @@ fn finds_node_by_host_name_of_running_server() {
         {"id": "long-cache", "hostname": "cache.example.com", "status": "powered-on"},
         {"id": "nameless"},
     ]));
-    let machines = machines(&list).unwrap();
+    let (machines, _) = machines(&list);
     let called = |name: &str| {
         let all = machines.iter();
         all.filter(|machine| machine.names.iter().any(|own| own == name))
@@ -187,4 +187,26 @@ fn matches_nodes_by_public_address_only() {
     }));
     let public: IpAddr = "131.153.1.2".parse().unwrap();
     assert_eq!(machine.found_by, [public]);
+}
+
+/// One odd server hides no other, and its name is not another's because of that.
+#[test]
+fn leaves_out_server_without_readable_identifier() {
+    let (machines, unread) = machines(&servers(json!([
+        {"id": "a1", "hostname": "web-1", "status": "powered-on"},
+        {"id": "b/2", "hostname": "web-2", "status": "powered-on"},
+        {"id": "b3", "hostname": "web-2", "status": "powered-on"},
+        {"id": 4, "hostname": "web-4"},
+        {"hostname": "web-5"},
+    ])));
+    let told: Vec<_> = machines
+        .iter()
+        .map(|m| (m.id.instance(), m.names.clone()))
+        .collect();
+    assert_eq!(told, [("a1", vec!["web-1".to_owned()]), ("b3", Vec::new())]);
+    let named = unread.iter().zip(["web-2", "web-4", "web-5"]);
+    assert!(
+        unread.len() == 3 && named.clone().all(|(why, name)| why.contains(name)),
+        "{unread:?}"
+    );
 }

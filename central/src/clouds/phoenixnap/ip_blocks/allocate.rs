@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::super::api::ip_blocks::{BlockStatus, Holder};
+use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Settings;
 use super::elsewhere::Elsewhere;
@@ -55,18 +55,34 @@ impl<'a> Observed<'a> {
         blocks.map(|owned| self.addresses_of(owned)).collect()
     }
 
+    /// Why no Service is given an address of a block, and what to do. `None`: Services are.
+    pub(super) fn unfit(&self, block: &Block) -> Option<String> {
+        let (here, location) = (self.location, &block.location);
+        Some(match (block.status, &block.holder, self.network) {
+            (BlockStatus::Subnetted, ..) => {
+                "was cut into smaller ones; undo that, or delete the Service".into()
+            }
+            (BlockStatus::Unknown, ..) => "is in a state that this version does not know, and is \
+                 left alone; if it is of no use in the portal either, give it back there"
+                .into(),
+            (_, Some(holder), Some(Network { id, .. })) if holder.network() != Some(id) => format!(
+                "is assigned to the {holder}, and not to the public network {id} that the \
+                 configuration names; assign it to that one, give it back in the portal, or name \
+                 the network that it is in"
+            ),
+            (_, None, _) if !location.eq_ignore_ascii_case(here) => format!(
+                "is in the location {location:?} as the cloud says, and is to be in {here}; correct \
+                 PNAP_LOCATION or the network of PNAP_LOAD_BALANCER, or give it back in the portal"
+            ),
+            _ => return None,
+        })
+    }
+
     /// One of them.
     pub(super) fn addresses_of(&self, owned: &'a Owned) -> AddressBlock<'a> {
         let block = &owned.block;
         let network = self.network.map(|network| network.id.as_str());
         let is_in_place = block.holder.as_ref().and_then(Holder::network) == network;
-        let is_in_reach = match (&block.holder, network) {
-            (None, _) => block.location == self.location,
-            (Some(Holder::PublicNetwork(id)), Some(network)) => id == network,
-            (Some(_), None) => true,
-            (Some(Holder::Other(_)), Some(_)) => false,
-        };
-        let is_whole = !matches!(block.status, BlockStatus::Subnetted | BlockStatus::Unknown);
         AddressBlock {
             id: &block.id,
             cidr: block.cidr,
@@ -77,7 +93,7 @@ impl<'a> Observed<'a> {
                 Owner::Unclear => BlockHolder::Unclear,
             },
             created: block.created,
-            is_fit: is_in_reach && is_whole,
+            is_fit: self.unfit(block).is_none(),
             is_in_place,
             works: network.is_none() || (is_in_place && block.status == BlockStatus::Assigned),
         }

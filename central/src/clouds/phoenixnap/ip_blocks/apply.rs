@@ -19,15 +19,6 @@ pub(super) enum Taken {
     Done,
     /// Not now; nothing was changed.
     Later(Duration, String),
-    /// The cloud refuses this of the block, and may take other changes.
-    Refused {
-        /// When to ask again.
-        after: Duration,
-        /// Whether a person is to be told.
-        is_lasting: bool,
-        /// What was refused, and the cloud's words.
-        why: String,
-    },
     /// Something else is to be looked at before.
     LookAgain,
 }
@@ -110,7 +101,7 @@ impl Blocks {
     /// What follows when a step was not taken, for its block or for the network that it is in or to be in.
     async fn failed(
         &mut self,
-        error: CloudError,
+        mut error: CloudError,
         step: &Step,
         network: Option<&str>,
         block: &str,
@@ -134,12 +125,15 @@ impl Blocks {
             let what = format!("the public network {network} is busy");
             return Ok(Taken::Later(pause, what));
         }
+        // The cloud refuses this of the block, and may take other changes.
         let is_lasting = self.refused_blocks.add(block);
-        Ok(Taken::Refused {
-            after: self.refused_blocks.left(block).unwrap_or(POLL),
-            is_lasting,
-            why: format!("{step}: {error}"),
-        })
+        let after = self.refused_blocks.left(block).unwrap_or(POLL);
+        error.message = format!("{step}: {}", error.message);
+        if !is_lasting {
+            return Ok(Taken::Later(after, error.message));
+        }
+        error.retry_after = Some(after);
+        Err(error.into())
     }
 
     /// Whether a network has just refused a change because it is at work on another. The same answer (409)

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     /// All blocks, whoever's, and when they were listed. `None`: nothing has called for it.
-    blocks: Option<(Vec<(String, Ipv4Net)>, Instant)>,
+    pub(super) blocks: Option<(Vec<(String, Ipv4Net)>, Instant)>,
     /// The addresses of Nodes.
     nodes: BTreeSet<Ipv4Addr>,
 }
@@ -35,17 +35,6 @@ impl Elsewhere {
         let addresses = nodes.iter().flat_map(|node| &node.addresses);
         let read = addresses.filter_map(|address| address.address.parse().ok());
         self.nodes = read.collect();
-    }
-
-    /// Whether all blocks were listed then or later.
-    pub(super) fn is_listed(&self, since: Instant) -> bool {
-        let known = self.blocks.as_ref();
-        known.is_some_and(|(_, begun)| *begun >= since)
-    }
-
-    /// The account has these blocks.
-    pub(super) fn lists(&mut self, blocks: Vec<(String, Ipv4Net)>, begun: Instant) {
-        self.blocks = Some((blocks, begun));
     }
 
     /// Forgets blocks that were listed before.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mooring_common::names::annotations;
 
-use super::super::NAME;
 use super::super::setting::Setting;
 use super::POLL;
 use super::allocate::allocate;
@@ -15,7 +14,6 @@ use super::plan::{Next, next};
 use super::state::{Blocks, FRESH, since};
 use super::step::Step;
 use super::{l2_network, notices, ownership};
-use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, Progress, ReconcileError, WriteGuard,
 };
@@ -89,15 +87,7 @@ impl Ensure for Blocks {
                 match self.take(&step, guard).await? {
                     Taken::Done => tracing::info!("{step}"),
                     Taken::LookAgain => break,
-                    Taken::Refused {
-                        is_lasting: true,
-                        why,
-                        after,
-                    } => return Err(refused(why, after)),
-                    Taken::Later(after, what)
-                    | Taken::Refused {
-                        after, why: what, ..
-                    } => return Ok(Progress::wait(after, what)),
+                    Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
                 }
             }
         }
@@ -106,16 +96,6 @@ impl Ensure for Blocks {
             "the cloud does not come to rest".to_owned(),
         ))
     }
-}
-
-/// The cloud goes on refusing a step: its Service is told, and the step is tried again after a pause.
-fn refused(why: String, after: Duration) -> ReconcileError {
-    let error = CloudError::new(NAME, ErrorKind::Busy, why);
-    let retry_after = Some(after);
-    ReconcileError::Cloud(CloudError {
-        retry_after,
-        ..error
-    })
 }
 
 impl Blocks {

@@ -118,24 +118,17 @@ impl Blocks {
                     self.is_freed |= matches!(step, Step::Release { .. });
                     return Ok(POLL);
                 }
-                Ok(Taken::Refused {
-                    after,
-                    is_lasting: true,
-                    why,
-                }) => {
-                    let why = format!(
-                        "The {block} cannot be given back, and is paid for until it is: {why}"
-                    );
-                    (why, after)
-                }
-                Ok(Taken::Later(after, _) | Taken::Refused { after, .. }) => {
-                    return Ok(after);
-                }
+                Ok(Taken::Later(after, _)) => return Ok(after),
                 Ok(Taken::LookAgain) => return Ok(POLL),
                 Err(ReconcileError::Stopped(stop)) => return Err(stop.into()),
                 Err(error) => {
-                    let why = format!("The {block} cannot be given back yet: {error}");
-                    (why, AFTER_FAILURE)
+                    let after = match &error {
+                        ReconcileError::Cloud(error) => error.retry_after,
+                        _ => None,
+                    };
+                    let why =
+                        format!("The {block} is not given back yet, and is paid for: {error}");
+                    (why, after.unwrap_or(AFTER_FAILURE))
                 }
             },
         };

@@ -22,13 +22,14 @@ impl Blocks {
     /// # Errors
     /// [`CloudError`] if they cannot be listed.
     pub(super) async fn look_elsewhere(&mut self, since: Instant) -> Result<(), CloudError> {
-        if self.elsewhere.is_listed(since) {
+        let known = self.elsewhere.blocks.as_ref();
+        if known.is_some_and(|(_, begun)| *begun >= since) {
             return Ok(());
         }
         let begun = Instant::now();
         let listed = self.cloud.blocks(&[]).await?.into_iter();
         let blocks = listed.map(|block| (block.id, block.cidr)).collect();
-        self.elsewhere.lists(blocks, begun);
+        self.elsewhere.blocks = Some((blocks, begun));
         Ok(())
     }
 
@@ -136,13 +137,8 @@ impl Blocks {
         }
         let begun = Instant::now();
         let network = self.cloud.network(id).await?;
-        let actual = &network.location;
-        if let Some(location) = self.settings.location.as_ref().filter(|it| *it != actual) {
-            return Err(ReconcileError::Refused(format!(
-                "the public network {id} is in {actual}, and the configuration wants IP blocks in \
-                 {location}, which cannot be assigned to it; correct PNAP_LOCATION, or name another \
-                 network"
-            )));
+        if let Some(why) = self.settings.misplaced(&network) {
+            return Err(ReconcileError::Refused(why));
         }
         self.network = Some((network, begun));
         Ok(())

@@ -75,13 +75,13 @@ fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address:
     let Some(network) = observed.network else {
         return match &block.status {
             BlockStatus::Creating => wait("being bought"),
-            BlockStatus::Subnetted | BlockStatus::Unknown => refuse_status(block),
+            BlockStatus::Subnetted | BlockStatus::Unknown => refuse(observed, block),
             _ => provide,
         };
     };
     let attach = || attach(observed, network, block);
     match (&block.status, &block.holder) {
-        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => refuse_status(block),
+        (BlockStatus::Subnetted | BlockStatus::Unknown, _) => refuse(observed, block),
         (BlockStatus::Creating, _) => wait("being bought"),
         (BlockStatus::Unassigning, _) => wait("being unassigned"),
         (BlockStatus::Unassigned, _) => attach(),
@@ -107,12 +107,7 @@ fn lead(observed: &Observed<'_>, ip_request: &IpRequest, owned: &Owned, address:
                     network: old.to_owned(),
                     is_used: true,
                 }),
-                None => Next::Refuse(format!(
-                    "the {block} of the Service is assigned to the {holder}, and not \
-                     to the public network {} that the configuration names; take it from there, or \
-                     name that network",
-                    network.id
-                )),
+                None => refuse(observed, block),
             }
         }
     }
@@ -128,27 +123,16 @@ fn has_moved(ip_request: &IpRequest, owner: &Owner, network: &str) -> bool {
     }
 }
 
-fn refuse_status(block: &Block) -> Next {
-    Next::Refuse(match &block.status {
-        BlockStatus::Subnetted => format!(
-            "the {block} of the Service was cut into smaller ones, and is left alone; undo that, or delete \
-             the Service"
-        ),
-        _ => format!(
-            "the {block} of the Service is in a state that this version does not know, and is left alone"
-        ),
-    })
+/// A block of which its Services cannot have addresses.
+fn refuse(observed: &Observed<'_>, block: &Block) -> Next {
+    let why = observed.unfit(block).unwrap_or_default();
+    Next::Refuse(format!("the {block} of the Service {why}"))
 }
 
 fn attach(observed: &Observed<'_>, network: &Network, block: &Block) -> Next {
-    let Block { id, location, .. } = block;
-    if *location != network.location {
-        return Next::Refuse(format!(
-            "the {block} of the Service is in {location}, and the public network {} in \
-             {}, where it cannot be assigned to it; name a network in {location}, or delete the \
-             Service and create it anew",
-            network.id, network.location
-        ));
+    let id = &block.id;
+    if block.holder.is_none() && observed.unfit(block).is_some() {
+        return refuse(observed, block);
     }
     let others = network.blocks.iter().filter(|(other, _)| other != id);
     if others.count() >= MOST_PER_NETWORK {
@@ -179,6 +163,14 @@ fn full(observed: &Observed<'_>) -> String {
 /// A block for a Service that none has an address for.
 fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
     let settings = observed.settings;
+    let owner = match (settings.flags.shares_blocks, observed.network) {
+        (false, _) => Owner::Service(ip_request.key.clone()),
+        (true, Some(network)) => Owner::Pool(network.id.clone()),
+        (true, None) => Owner::Pool(BGP_POOL.to_owned()),
+    };
+    if let Some(next) = instead_of_another(observed, &owner) {
+        return next;
+    }
     let (most, there) = (settings.flags.max_blocks, observed.blocks.len());
     if there >= most {
         return Next::Refuse(format!(
@@ -186,11 +178,6 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
              so none is bought; raise it, or delete a Service"
         ));
     }
-    let owner = match (settings.flags.shares_blocks, observed.network) {
-        (false, _) => Owner::Service(ip_request.key.clone()),
-        (true, Some(network)) => Owner::Pool(network.id.clone()),
-        (true, None) => Owner::Pool(BGP_POOL.to_owned()),
-    };
     let is_ours = |owned: &&Owned| matches!(owned.owner, Owner::Service(_) | Owner::Pool(_));
     if matches!(settings.setting, Setting::L2(_))
         && observed.blocks.iter().filter(is_ours).count() >= MOST_SUBNETS
@@ -200,14 +187,6 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
              not take, so no IP block is bought; delete a Service; --ip-block-size=28 makes the next \
              blocks larger"
         ));
-    }
-    let may_do = |owned: &&Owned| match owned.block.status {
-        BlockStatus::Creating => capacity(owned.block.cidr.prefix_len()) == 0,
-        status => status == BlockStatus::Unknown,
-    };
-    let mut own = observed.blocks.iter().filter(|owned| owned.owner == owner);
-    if let Some(Owned { block, .. }) = own.find(may_do) {
-        return Next::Wait(format!("{block} is being bought, or in an unknown state"));
     }
     if let Some(network) = observed.network {
         let is_bound = |owned: &&Owned| {
@@ -223,6 +202,28 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
         location: observed.location.to_owned(),
         prefix: settings.flags.block_size,
         owner,
+    })
+}
+
+/// What comes next while one of the blocks of an owner may yet be of use to it: the next one that is
+/// bought may come to the same end. One that was cut into smaller ones is of no use for ever.
+fn instead_of_another(observed: &Observed<'_>, owner: &Owner) -> Option<Next> {
+    let mut its = observed.blocks.iter().filter(|it| it.owner == *owner);
+    its.find_map(|Owned { block, .. }| {
+        let why = observed.unfit(block);
+        let is_empty = capacity(block.cidr.prefix_len()) == 0;
+        match block.status {
+            BlockStatus::Subnetted => None,
+            status if status.is_transition() => {
+                let is_to_come = why.is_some() || (status == BlockStatus::Creating && is_empty);
+                is_to_come.then(|| Next::Wait(format!("the cloud is at work on the {block}")))
+            }
+            _ => why.map(|why| {
+                Next::Refuse(format!(
+                    "no IP block is bought while this cluster has one that is of no use: the {block} {why}"
+                ))
+            }),
+        }
     })
 }
 

@@ -6,7 +6,7 @@ use ipnet::Ipv4Net;
 use super::POLL;
 use super::apply::Taken;
 use super::ownership::Owner;
-use super::plan::removal;
+use super::plan::{mark, removal};
 use super::state::Blocks;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::{
@@ -38,8 +38,10 @@ impl Remove for Blocks {
         let cached = request.others.iter();
         let mut others: Vec<IpRequest> = cached.map(|other| self.given.request(other)).collect();
         let steps = removal(&self.observed(&others), &going);
-        let marked = steps.iter().filter_map(|step| self.shared_block(step));
-        let shared: Vec<Ipv4Net> = marked.collect();
+        let marked = self.blocks.iter().filter(|owned| {
+            matches!(owned.owner, Owner::Pool(_)) && steps.contains(&mark(&owned.block))
+        });
+        let shared: Vec<Ipv4Net> = marked.map(|owned| owned.block.cidr).collect();
         if shared.is_empty() {
             return Ok(steps);
         }
@@ -66,25 +68,11 @@ impl Remove for Blocks {
             match self.take(&step, guard).await? {
                 Taken::Done => tracing::info!("{step}"),
                 Taken::LookAgain => return Ok(Progress::wait(POLL, "looking again".to_owned())),
-                Taken::Later(after, what)
-                | Taken::Refused {
-                    after, why: what, ..
-                } => return Ok(Progress::wait(after, what)),
+                Taken::Later(after, what) => return Ok(Progress::wait(after, what)),
             }
         }
         self.has_garbage.notify_one();
         self.forget(&request.service.uid);
         Ok(Progress::Removed)
-    }
-}
-
-impl Blocks {
-    /// The block that a step marks, if it is a shared one.
-    fn shared_block(&self, step: &Step) -> Option<Ipv4Net> {
-        let Step::Mark { block, cidr } = step else {
-            return None;
-        };
-        let owner = &self.block(block)?.owner;
-        matches!(owner, Owner::Pool(_)).then_some(*cidr)
     }
 }

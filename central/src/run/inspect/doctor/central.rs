@@ -181,7 +181,7 @@ fn fence(snapshot: &Snapshot) -> Option<Finding> {
         let mut arguments = container.args.iter().flatten();
         arguments.any(|argument| argument == "--allow-unfenced")
     });
-    let remedy = "upgrade the release with nodeDaemon.fence: true, on Kubernetes 1.30 or newer";
+    let remedy = "upgrade the release with nodeDaemon.fence: true, on Kubernetes 1.31 or newer";
     Some(match gone.is_empty() {
         true => Finding::ok(SUBJECT, "Fence", "the daemons' admission policies are bound"),
         false if is_waived => Finding::warning(

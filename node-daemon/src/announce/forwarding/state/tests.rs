@@ -349,6 +349,23 @@ fn restored_pointer_to_a_node_that_is_not_heard_ends_with_the_first_lease() {
     assert_eq!(former(&heard, until), Some(mac(A)));
 }
 
+/// Each process is there for less than a lease. What one has heard, the next has a whole lease to hear again; what none
+/// has heard is not prolonged.
+#[test]
+fn restarts_in_a_row_end_only_what_goes_to_a_node_that_is_not_heard() {
+    let until = NOW + KERNEL_LEASE;
+    let later = NOW + Duration::from_secs(50);
+    for (heard, left) in [(A, Some(Duration::from_secs(50))), (C, None)] {
+        let mut first = restarted(&speaking(), NOW);
+        first.set_members([(heard, mac(heard))].into());
+        let mut second = restarted(&first, later);
+        second.tick(until);
+        let groups = second.groups(until);
+        let found = groups.first().map(|group| group.addresses[&address()]);
+        assert_eq!(found, left, "only {heard:?} was heard");
+    }
+}
+
 const NODES: u64 = 5;
 
 /// Nodes of a segment, and what each has not done yet of what it was told: who spoke before it when it began.

@@ -38,7 +38,8 @@ impl Forwarding {
             group.insert(*address, left);
         }
         let of = |((former, successor, learns), addresses)| {
-            let members = self.members.values().chain(self.former_members.values());
+            let unheard = self.unheard.values().map(|unheard| &unheard.mac);
+            let members = self.members.values().chain(unheard);
             let all: BTreeSet<Mac> = members.copied().chain([device.mac]).collect();
             Group {
                 device: device.name.clone(),
@@ -57,15 +58,15 @@ impl Forwarding {
 
     /// Where a node is, by what this process has heard or else the one before it.
     pub(super) fn mac_of(&self, node: NodeId) -> Option<Mac> {
-        let heard = self.members.get(&node);
-        heard.or_else(|| self.former_members.get(&node)).copied()
+        let heard = self.members.get(&node).copied();
+        heard.or_else(|| Some(self.unheard.get(&node)?.mac))
     }
 
     /// For how long the kernel may pass on to a node without being told again.
     fn longest(&self, former: NodeId, now: Moment) -> Duration {
-        let until = self.restored_until;
-        let until = until.filter(|_| !self.members.contains_key(&former));
-        until.map_or(KERNEL_LEASE, |until| until.since(now))
+        let unheard = self.unheard.get(&former);
+        let unheard = unheard.filter(|_| !self.members.contains_key(&former));
+        unheard.map_or(KERNEL_LEASE, |unheard| unheard.until.since(now))
     }
 
     /// The whole table, of all segments.

@@ -56,8 +56,47 @@ impl Reader<'_> {
                 Ok(format!("{new} speaks instead of {old}"))
             })
             .await?;
-        let number = installation.number_of(&old)?;
         let start = Timestamp::now();
+        self.start_again("its machine rebooted", &old).await?;
+        let back = format!("{annotate} && kubectl uncordon {old}");
+        let back = back.replace("maintenance=", "maintenance-");
+        self.use_again("its daemon is back", &old, start, &back)
+            .await
+    }
+
+    /// The speaker's machine is drained without the page's annotation, and shut down in order: its daemon gives the
+    /// address away before the network goes.
+    pub(super) async fn shut_speaker_down(&mut self) -> Result<()> {
+        let old = self.speaker().await?;
+        let drain = format!("kubectl drain {old} --ignore-daemonsets");
+        self.steps
+            .take("speaker's Node only drained", 120, async {
+                self.installation.shell.run(&drain).await?;
+                ensure!(
+                    self.speaker().await? == old,
+                    "{old} does not speak any more"
+                );
+                Ok(format!("{old} speaks as before"))
+            })
+            .await?;
+        let start = Timestamp::now();
+        let number = self.installation.number_of(&old)?;
+        let machine = &mut self.installation.machines[number];
+        self.steps
+            .take_moving("its machine shut down in order", 120, async {
+                machine.shut_down().await?;
+                Ok(format!("{old} is off"))
+            })
+            .await?;
+        self.start_again("its machine started", &old).await?;
+        let back = format!("kubectl uncordon {old}");
+        self.use_again("its daemon is back too", &old, start, &back)
+            .await
+    }
+
+    /// Switches a machine off, if it is not, and on again.
+    async fn start_again(&mut self, step: &'static str, name: &str) -> Result<()> {
+        let number = self.installation.number_of(name)?;
         let Self {
             steps,
             installation,
@@ -65,27 +104,32 @@ impl Reader<'_> {
         } = self;
         let machine = &mut installation.machines[number];
         steps
-            .take("its machine rebooted", 120, async {
+            .take(step, 120, async {
                 machine.switch_off()?;
                 machine.boot().await?;
                 machine.start_kubelet(CloudProvider::External).await?;
                 machine.start_kube_proxy()?;
                 steps.heed(machine);
-                Ok(format!("{old} is up, its kubelet is well"))
+                Ok(format!("{name} is up, its kubelet is well"))
             })
-            .await?;
-        let Self {
-            steps,
-            installation,
-            ..
-        } = &*self;
-        steps
-            .take("its daemon is back", 120, async {
-                eventually(async || self.daemon_is_ready(&old, start).await).await?;
-                let back = format!("{annotate} && kubectl uncordon {old}");
-                let back = back.replace("maintenance=", "maintenance-");
-                installation.shell.run(&back).await?;
-                Ok(format!("{old} is in use again"))
+            .await
+    }
+
+    /// Waits for a Node's daemon, which another speaks instead of, and lets the Node be used.
+    async fn use_again(
+        &self,
+        step: &'static str,
+        name: &str,
+        start: Timestamp,
+        back: &str,
+    ) -> Result<()> {
+        self.steps
+            .take(step, 120, async {
+                let speaker = self.speaker().await?;
+                ensure!(speaker != name, "the client's frames go to {name}");
+                eventually(async || self.daemon_is_ready(name, start).await).await?;
+                self.installation.shell.run(back).await?;
+                Ok(format!("{speaker} speaks, {name} is in use again"))
             })
             .await
     }

@@ -337,6 +337,40 @@ pub async fn a_kernel_that_refuses_lets_addresses_move_as_before(cluster: &mut F
     keep(cluster, Value::Null).await;
 }
 
+/// A daemon without the capability says so, and the others keep connections all the same.
+pub async fn a_daemon_without_net_admin_says_that_it_keeps_no_connections(
+    cluster: &mut FailoverCluster,
+) {
+    let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();
+    let other = cluster.members().find(|name| *name != speaker).unwrap();
+    let whole = cluster.specs[other].clone();
+    let mut without = whole.clone();
+    without.program = "setpriv".into();
+    without.args = ["--bounding-set=-net_admin", "--inh-caps=-net_admin", "--"]
+        .map(str::to_owned)
+        .to_vec();
+    without.args.push(whole.program.display().to_string());
+    without.args.extend(whole.args.iter().cloned());
+    watch.begin();
+    for (spec, is_without) in [(without, true), (whole, false)] {
+        cluster.terminate(other).await.unwrap();
+        cluster.specs.insert(other.to_owned(), spec);
+        cluster.start_daemon(other).unwrap();
+        cluster.members_take_part().await.unwrap();
+        keep(cluster, json!("15m")).await;
+        eventually("the status says so", SOON, async || {
+            (says_not_kept(cluster, other).await? == is_without).then_some(())
+        })
+        .await;
+        assert_eq!(says_not_kept(cluster, &speaker).await, Some(false));
+        keep(cluster, Value::Null).await;
+    }
+    watch.is_well(500 * MS, SOON).await.unwrap();
+    let seen = watch.end(cluster);
+    seen.assert_safe();
+    assert_eq!((seen.moves, seen.broken), (0, 0), "{seen}");
+}
+
 /// `kubectl drain` and reboot: the daemon is told to end, and the network goes right behind.
 pub async fn a_cordoned_node_that_shuts_down_loses_no_datagram(cluster: &mut FailoverCluster) {
     let (mut watch, speaker) = cluster.watch_speaker().await.unwrap();

@@ -10,8 +10,10 @@ use mooring_test_netlab::failover::faults::until;
 use mooring_test_netlab::netlab::{claims, raw::question};
 use mooring_test_support::figures::figure_time;
 use mooring_test_support::wait::eventually;
+use serde_json::{Value, json};
 
 use crate::failover::alone::{MS, SOON};
+use crate::failover::connections::keep;
 
 const SERVICES: u8 = 100;
 
@@ -89,4 +91,15 @@ pub async fn case_26_two_hundred_addresses_of_a_dead_node_are_all_announced_in_t
     if cluster.watchdog.worst(crash, Instant::now()) <= 2 * mooring_test_netlab::netlab::TOLERABLE {
         assert!(last <= 1500 * MS, "{last:?}");
     }
+}
+
+/// Evening out leaves connections where they began: of one node's 100 Services two thirds move.
+pub async fn connections_outlive_evening_out(cluster: &mut FailoverCluster) {
+    const WATCHED: u8 = 10;
+    keep(cluster, json!("15m")).await;
+    let numbers = FailoverCluster::FIRST..=FailoverCluster::FIRST + WATCHED - 1;
+    let seen = cluster.suffer_even_out(numbers, 20).await.unwrap();
+    println!("{seen:?}");
+    assert_eq!((seen.connections, seen.broken), (20, 0), "{seen:?}");
+    keep(cluster, Value::Null).await;
 }

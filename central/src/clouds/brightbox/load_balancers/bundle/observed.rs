@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::time::Instant;
 
-use super::super::super::api::Reference;
-use super::super::super::api::balancers::Balancer;
-use super::super::super::api::cloud_ips::CloudIp;
-use super::super::super::api::firewall::{Group, Policy, Rule};
+use super::super::super::api::{Balancer, CloudIp, Group, Policy, Reference};
 use super::super::step::Step;
 use super::Bundle;
 use crate::engine::members::Members;
@@ -113,20 +110,9 @@ impl provider::Observed for Bundle {
                     policy.server_group = group;
                 }
             }
-            Step::CreateRule { policy, rule } => {
+            Step::Rule(policy, edit) => {
                 if let Some(policy) = policy.id(planned).and_then(|id| self.policy(id)) {
-                    let spec = rule.clone();
-                    policy.rules.push(Rule { id, spec });
-                }
-            }
-            Step::ChangeRule { id, rule, .. } => {
-                for known in self.rules().filter(|known| known.id == *id) {
-                    known.spec = rule.clone();
-                }
-            }
-            Step::DeleteRule { id, .. } => {
-                for policy in &mut self.policies {
-                    policy.rules.retain(|rule| rule.id != *id);
+                    edit.take(&mut policy.rules, id);
                 }
             }
             Step::CreateCloudIp { name } => {

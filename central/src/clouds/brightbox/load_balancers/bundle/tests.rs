@@ -1,6 +1,6 @@
 //! What belongs together, in tables.
 
-use super::super::super::api::cloud_ips::CloudIp;
+use super::super::super::api::CloudIp;
 use super::super::plan::removal;
 use super::*;
 

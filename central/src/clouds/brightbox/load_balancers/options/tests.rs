@@ -54,9 +54,9 @@ pub(in super::super) fn read(
 
 fn protocols(ports: &str, annotations: &[(&str, &str)]) -> String {
     let (options, _) = read(&service(ports, annotations, &json!({}))).unwrap();
-    let all = options.ports.iter();
+    let all = options.listeners.iter();
     let all: Vec<String> = all
-        .map(|(port, protocol)| format!("{}={protocol}", port.port))
+        .map(|one| format!("{}={}", one.port, one.protocol))
         .collect();
     all.join(" ")
 }
@@ -246,10 +246,15 @@ fn what_is_legal_is_read() {
     ];
     let (options, notices) = read(&service("443", &annotations, &json!({}))).unwrap();
     assert_eq!(notices, []);
-    assert_eq!(
-        (options.policy, options.idle_timeout, options.proxy_protocol),
-        (Some("source-address"), Some(6000), Some("v2-ssl-cn"))
-    );
+    assert_eq!(options.policy, Some("source-address"));
+    let expected = Listener {
+        protocol: "https".to_owned(),
+        port: 443,
+        target: 30443,
+        timeout: Some(6000),
+        proxy_protocol: Some("v2-ssl-cn".to_owned()),
+    };
+    assert_eq!(options.listeners, [expected]);
     assert_eq!(
         options.domains.into_iter().collect::<Vec<_>>(),
         ["a.example.com", "b.example.com"]

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_common::engine::Impact;
 
-use super::super::super::api::balancers::{Balancer, HealthCheck, Listener};
+use super::super::super::api::{Balancer, HealthCheck, Listener};
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
-use super::super::model::{BalancerChange, NewBalancer};
+use super::super::model::BalancerChange;
 use super::super::step::Step;
-use super::{Made, PartSteps};
 use crate::engine::provider::Listed as _;
+use crate::engine::stages::{Made, Stages};
 use crate::engine::step::PoolRef;
 
 /// What the cloud has where nothing is said: milliseconds, answers, and a policy.
@@ -24,7 +24,7 @@ pub(super) fn steps(
     desired: &Desired,
     observed: Option<&Bundle>,
     made: &mut Made,
-) -> Option<PartSteps> {
+) -> Option<Stages<Step>> {
     let there = observed.and_then(|bundle| bundle.balancer().map(|there| (bundle, there)));
     if let Some((bundle, balancer)) = there {
         return Some(changes(desired, balancer, bundle.owner().is_some()));
@@ -33,26 +33,21 @@ pub(super) fn steps(
     if desired.is_https() && desired.chosen.is_none() {
         return None;
     }
-    let new = NewBalancer {
-        name: desired.name.clone(),
-        all: BalancerChange {
-            nodes: Some(desired.servers.clone()).filter(|servers| !servers.is_empty()),
-            policy: desired.policy.map(ToOwned::to_owned),
-            listeners: Some(desired.listeners.clone()),
-            healthcheck: Some(desired.check.clone()),
-            domains: desired.is_https().then(|| desired.domains.clone()),
-            https_redirect: Some(desired.is_https()),
-        },
+    let new = BalancerChange {
+        name: Some(desired.name.clone()),
+        nodes: Some(desired.servers.clone()).filter(|servers| !servers.is_empty()),
+        policy: desired.policy.map(ToOwned::to_owned),
+        listeners: Some(desired.listeners.clone()),
+        healthcheck: Some(desired.check.clone()),
+        domains: desired.is_https().then(|| desired.domains.clone()),
+        https_redirect: Some(desired.is_https()),
     };
-    Some(PartSteps {
-        first: vec![Step::CreateBalancer(Box::new(new))],
-        ..PartSteps::of(made.next())
-    })
+    Some(Stages::making(Step::CreateBalancer(Box::new(new)), made))
 }
 
 /// `is_ours`: whether central has made it, so that what nobody asks for is as the cloud makes it. Of one that
 /// the Go controller has made, that stays as somebody may have set it.
-fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> PartSteps {
+fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Stages<Step> {
     let mut nodes = desired.servers.clone();
     if !desired.servers_are_complete {
         nodes.extend(balancer.nodes.iter().cloned());
@@ -70,6 +65,7 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> PartSteps {
     let is_https = Some(desired.is_https());
     let empties = nodes.is_empty() && !balancer.nodes.is_empty();
     let change = BalancerChange {
+        name: None,
         policy: policy.map(ToOwned::to_owned),
         healthcheck: Some(check).filter(|check| !is_same_check(check, &balancer.healthcheck)),
         domains: Some(domains).filter(|domains| *domains != actual),
@@ -89,7 +85,7 @@ fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> PartSteps {
         id: id.clone(),
         nodes: balancer.nodes.clone(),
     });
-    PartSteps {
+    Stages {
         reference: PoolRef::Known(id),
         first: changed.into_iter().collect(),
         last: emptied.into_iter().collect(),
@@ -101,14 +97,17 @@ fn differs<T: PartialEq>(actual: &Option<T>, wanted: &Option<T>) -> bool {
     actual.is_some() && wanted.is_some() && actual != wanted
 }
 
-/// With what is there where nothing is said.
+/// What is wanted. Where that is nothing: the cloud's own default if `is_ours`, else what is there.
+fn filled(wanted: Option<u32>, actual: Option<u32>, default: u32, is_ours: bool) -> Option<u32> {
+    wanted.or(actual.map(|actual| if is_ours { default } else { actual }))
+}
+
 fn filled_listeners(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Vec<Listener> {
     let actual = by_port(&balancer.listeners);
     let filled = desired.listeners.iter().map(|wanted| {
         let there = actual.get(&wanted.port).and_then(|there| there.timeout);
-        let otherwise = there.map(|there| if is_ours { IDLE_TIMEOUT } else { there });
         Listener {
-            timeout: wanted.timeout.or(otherwise),
+            timeout: filled(wanted.timeout, there, IDLE_TIMEOUT, is_ours),
             ..wanted.clone()
         }
     });
@@ -121,10 +120,7 @@ fn by_port(listeners: &[Listener]) -> BTreeMap<u16, &Listener> {
 
 fn filled_check(desired: &Desired, actual: &HealthCheck, is_ours: bool) -> HealthCheck {
     let wanted = &desired.check;
-    let number = |wanted: Option<u32>, actual: Option<u32>, default: u32| {
-        let otherwise = actual.map(|actual| if is_ours { default } else { actual });
-        wanted.or(otherwise)
-    };
+    let number = |wanted, actual, default| filled(wanted, actual, default, is_ours);
     HealthCheck {
         interval: number(wanted.interval, actual.interval, INTERVAL),
         timeout: number(wanted.timeout, actual.timeout, INTERVAL),

@@ -1,13 +1,13 @@
 //! Which Cloud IP leads to a load balancer.
 
-use super::super::super::api::balancers::Balancer;
-use super::super::super::api::cloud_ips::CloudIp;
+use super::super::super::api::{Balancer, CloudIp};
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::step::Step;
-use super::{Made, PartSteps, given_back};
+use super::given_back;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::clouds::brightbox::annotations as keys;
+use crate::engine::stages::{Made, Stages};
 use crate::engine::step::PoolRef;
 
 /// The one that is chosen, or a new one.
@@ -18,9 +18,9 @@ pub(super) fn own(
     desired: &Desired,
     observed: Option<&Bundle>,
     made: &mut Made,
-) -> Result<PartSteps, ReconcileError> {
+) -> Result<Stages<Step>, ReconcileError> {
     if let Some(chosen) = &desired.chosen {
-        return Ok(PartSteps::of(PoolRef::Known(chosen.id.clone())));
+        return Ok(Stages::of(PoolRef::Known(chosen.id.clone())));
     }
     let taken = observed.and_then(|bundle| bundle.taken.first());
     if let Some(taken) = taken {
@@ -32,12 +32,8 @@ pub(super) fn own(
             keys::CLOUD_IP.key
         )));
     }
-    Ok(PartSteps {
-        first: vec![Step::CreateCloudIp {
-            name: desired.name.clone(),
-        }],
-        ..PartSteps::of(made.next())
-    })
+    let name = desired.name.clone();
+    Ok(Stages::making(Step::CreateCloudIp { name }, made))
 }
 
 /// Lets the one of this reference lead to the load balancer. What it leads to until now has been permitted to

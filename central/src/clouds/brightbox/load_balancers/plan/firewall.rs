@@ -2,29 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use mooring_common::engine::Impact;
-
-use super::super::super::api::firewall::{Group, MOST_PORTS, Policy, Rule, RuleSpec};
+use super::super::super::api::{Group, MOST_PORTS, Policy, RuleSpec};
 use super::super::bundle::Bundle;
 use super::super::desired::Desired;
 use super::super::step::Step;
-use super::{Made, PartSteps};
 use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::engine::port_rules::{Edit, edits};
+use crate::engine::stages::{Made, Stages};
 use crate::engine::step::PoolRef;
 
 /// The group with the servers that get traffic.
-pub(super) fn group(desired: &Desired, observed: Option<&Bundle>, made: &mut Made) -> PartSteps {
+pub(super) fn group(desired: &Desired, observed: Option<&Bundle>, made: &mut Made) -> Stages<Step> {
     let known = observed.and_then(|bundle| bundle.groups.first());
     let mut steps = match known {
-        Some(group) => PartSteps::of(PoolRef::Known(group.id.clone())),
-        None => PartSteps {
-            first: vec![Step::CreateGroup(Group {
+        Some(group) => Stages::of(PoolRef::Known(group.id.clone())),
+        None => {
+            let new = Group {
                 name: desired.name.clone(),
                 description: desired.mark.clone(),
                 ..Group::default()
-            })],
-            ..PartSteps::of(made.next())
-        },
+            };
+            Stages::making(Step::CreateGroup(new), made)
+        }
     };
     let none = BTreeSet::new();
     let there = known.map_or(&none, |group: &Group| &group.servers);
@@ -54,20 +53,32 @@ pub(super) fn steps(
     observed: Option<&Bundle>,
     group: &PoolRef,
     made: &mut Made,
-) -> Result<PartSteps, ReconcileError> {
+) -> Result<Stages<Step>, ReconcileError> {
+    let about = |policy: &PoolRef, edits: Vec<Edit<RuleSpec>>| -> Vec<Step> {
+        let rule = |edit| Step::Rule(policy.clone(), edit);
+        edits.into_iter().map(rule).collect()
+    };
     let known = observed.and_then(|bundle| bundle.policies.first());
     let Some(policy) = known else {
-        let mut steps = PartSteps::of(made.next());
-        steps.first.push(Step::CreatePolicy {
+        let create = Step::CreatePolicy {
             name: desired.name.clone(),
             group: group.clone(),
-        });
-        let rules = desired.rules.iter();
-        let rules = rules.map(|rule| permit(&steps.reference, rule));
+        };
+        let mut steps = Stages::making(create, made);
+        let rules = desired.rules.iter().cloned().map(Edit::Create);
+        let rules = about(&steps.reference, rules.collect());
         steps.first.extend(rules);
         return Ok(steps);
     };
-    let mut steps = changes(desired, policy);
+    let own = policy.rules.iter().cloned();
+    let own = own.filter(|rule| rule.spec.description == desired.name);
+    let [first, last] = edits(own, &desired.rules, MOST_PORTS);
+    let reference = PoolRef::Known(policy.id.clone());
+    let mut steps = Stages {
+        first: about(&reference, first),
+        last: about(&reference, last),
+        reference,
+    };
     match &policy.server_group {
         Some(applied) if *group == PoolRef::Known(applied.id.clone()) => {}
         Some(applied) => return Err(elsewhere(policy, &applied.id)),
@@ -88,76 +99,4 @@ fn elsewhere(policy: &Policy, group: &str) -> ReconcileError {
          from there, or give it another name",
         policy.name, policy.id
     ))
-}
-
-fn permit(policy: &PoolRef, rule: &RuleSpec) -> Step {
-    Step::CreateRule {
-        policy: policy.clone(),
-        rule: rule.clone(),
-    }
-}
-
-fn changes(desired: &Desired, policy: &Policy) -> PartSteps {
-    let mut own: Vec<&Rule> = policy.rules.iter().collect();
-    own.retain(|rule| rule.spec.description == desired.name);
-    let mut wanted: Vec<&RuleSpec> = desired.rules.iter().collect();
-    wanted.retain(
-        |spec| match own.iter().position(|rule| is_same(&rule.spec, spec)) {
-            Some(there) => {
-                own.remove(there);
-                false
-            }
-            None => true,
-        },
-    );
-    let mut steps = PartSteps::of(PoolRef::Known(policy.id.clone()));
-    for spec in wanted {
-        let of_source =
-            |rule: &&Rule| rule.spec.source == spec.source && rule.spec.protocol == spec.protocol;
-        let Some(rule) = own
-            .iter()
-            .position(of_source)
-            .map(|there| own.remove(there))
-        else {
-            steps.first.push(permit(&steps.reference, spec));
-            continue;
-        };
-        let (before, after) = (ports(&rule.spec), ports(spec));
-        let both: Vec<&str> = before.union(&after).copied().collect();
-        let change = |ports: String| Step::ChangeRule {
-            id: rule.id.clone(),
-            rule: RuleSpec {
-                destination_port: ports,
-                ..spec.clone()
-            },
-            impact: match both.len() > MOST_PORTS {
-                true => Impact::Brief,
-                false => Impact::None,
-            },
-        };
-        let exact = || change(spec.destination_port.clone());
-        if before.is_subset(&after) || both.len() > MOST_PORTS {
-            steps.first.push(exact());
-        } else {
-            if !after.is_subset(&before) {
-                steps.first.push(change(both.join(",")));
-            }
-            steps.last.push(exact());
-        }
-    }
-    steps
-        .last
-        .extend(own.into_iter().map(|rule| Step::DeleteRule {
-            id: rule.id.clone(),
-            rule: rule.spec.clone(),
-        }));
-    steps
-}
-
-fn is_same(one: &RuleSpec, other: &RuleSpec) -> bool {
-    one.protocol == other.protocol && one.source == other.source && ports(one) == ports(other)
-}
-
-fn ports(rule: &RuleSpec) -> BTreeSet<&str> {
-    rule.destination_port.split(',').map(str::trim).collect()
 }

@@ -9,9 +9,7 @@ use mooring_common::engine::{Impact, Step as _};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::clouds::brightbox::api::Reference;
-use crate::clouds::brightbox::api::balancers::{Acme, Domain};
-use crate::clouds::brightbox::api::cloud_ips::CloudIp;
+use crate::clouds::brightbox::api::{Acme, CloudIp, Domain, Reference};
 
 use super::super::bundle::{Account, Bundle};
 use super::super::desired::tests::wanted;

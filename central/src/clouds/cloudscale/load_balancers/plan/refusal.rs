@@ -19,12 +19,13 @@ pub(super) fn of_changes(desired: &Desired, observed: &Observed) -> Result<(), R
     };
     let flavor = differs(Some(&wanted.flavor), balancer.flavor.as_ref());
     let zone = differs(wanted.zone.as_ref(), balancer.zone.as_ref());
-    let vips =
-        (!wanted.vips.is_empty() && !fit(&wanted.vips, &balancer.vip_addresses)).then(|| {
-            let actual: Vec<_> = balancer.vip_addresses.iter().map(vip).collect();
-            let wanted: Vec<_> = wanted.vips.iter().map(vip_request).collect();
-            (actual.join(", "), wanted.join(", "))
-        });
+    let is_wrong = |actual: &&[Vip]| !fit(&wanted.vips, actual);
+    let said = balancer.vip_addresses.as_deref();
+    let vips = said.filter(is_wrong).map(|actual| {
+        let actual: Vec<_> = actual.iter().map(vip).collect();
+        let wanted: Vec<_> = wanted.vips.iter().map(vip_request).collect();
+        (actual.join(", "), wanted.join(", "))
+    });
     let all = [
         ("flavor", keys::FLAVOR, flavor),
         ("zone", keys::ZONE, zone),
@@ -81,7 +82,8 @@ fn fit(wanted: &[VipRequest], actual: &[Vip]) -> bool {
         let is_address_right = wanted.address.as_ref().is_none_or(|a| *a == actual.address);
         is_address_right && (wanted.subnet.is_none() || wanted.subnet == actual.subnet)
     };
-    wanted.len() == actual.len() && wanted.iter().zip(actual).all(is_right)
+    let is_unsaid = wanted.is_empty() || actual.is_empty();
+    is_unsaid || wanted.len() == actual.len() && wanted.iter().zip(actual).all(is_right)
 }
 
 fn vip(vip: &Vip) -> String {

@@ -149,7 +149,7 @@ fn compares_virtual_addresses_as_requested() {
         address: address.map(ToOwned::to_owned),
     };
     let mut observed = built(&wanted([]));
-    observed.balancer.vip_addresses = vec![vip("10.0.0.9")];
+    observed.balancer.vip_addresses = Some(vec![vip("10.0.0.9")]);
     for (request, is_fine) in [
         (request(Some(SUBNET), None), true),
         (request(None, Some("10.0.0.9")), true),
@@ -162,6 +162,12 @@ fn compares_virtual_addresses_as_requested() {
         assert_eq!(plan(&desired, Some(&observed)).is_ok(), is_fine);
         desired.balancer.vips.push(VipRequest::default());
         assert!(plan(&desired, Some(&observed)).is_err());
+        // What the cloud does not say now differs from nothing.
+        for unsaid in [None, Some(Vec::new())] {
+            let mut observed = observed.clone();
+            observed.balancer.vip_addresses = unsaid;
+            assert!(plan(&desired, Some(&observed)).is_ok());
+        }
     }
 }
 

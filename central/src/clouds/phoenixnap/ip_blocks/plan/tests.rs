@@ -1,4 +1,5 @@
 mod properties;
+mod unfit;
 
 use super::*;
 use crate::clouds::phoenixnap::ip_blocks::elsewhere::Elsewhere;
@@ -303,8 +304,8 @@ fn detaches_marked_block_that_failed_to_arrive_or_to_leave() {
 #[test]
 fn no_second_block_is_bought_while_the_state_of_one_is_not_known() {
     let unknown = of(Owner::Pool(NETWORK.to_owned()), BlockStatus::Unknown, None);
-    let next = planned(&settings(true), &network(), &[unknown], &web());
-    assert!(is_wait(&next), "{next:?}");
+    let why = refusal(planned(&settings(true), &network(), &[unknown], &web()));
+    assert!(why.contains("does not know"), "{why}");
     let why = refusal(after(own(BlockStatus::Unknown, None)));
     assert!(why.contains("does not know"), "{why}");
 }

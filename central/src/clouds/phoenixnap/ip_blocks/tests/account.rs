@@ -392,3 +392,52 @@ async fn bgp_block_without_tags_stays_with_its_service() {
         assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.18");
     }
 }
+
+/// What the cloud shows without its location was bought once, and is not bought again at each pass.
+#[tokio::test(start_paused = true)]
+async fn block_without_location_is_bought_once() {
+    let cluster = TestCluster::new(true).with(&["web"]);
+    let blocks = cluster.start("one");
+    for _ in 0..8 {
+        for block in cluster.cloud.0.lock().unwrap().blocks.values_mut() {
+            block.location.clear();
+        }
+        match cluster.pass(&blocks, "web").await {
+            Ok(Progress::Wait { after, .. }) => advance(after).await,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => {
+                let told = error.to_string();
+                assert!(
+                    told.contains("IP block b1") && told.contains("give it back"),
+                    "{told}"
+                );
+                advance(LONG).await;
+                blocks.observe_anew();
+            }
+        }
+    }
+    assert_eq!(cluster.bought(), 1);
+}
+
+/// The network spells its location otherwise than the configuration.
+#[tokio::test(start_paused = true)]
+async fn network_location_is_compared_without_case() {
+    let mut cluster = TestCluster::new(true).with(&["web"]);
+    cluster.settings.location = Some("PHX".to_owned());
+    let spell = |location: &str| {
+        let mut account = cluster.cloud.0.lock().unwrap();
+        location.clone_into(&mut account.network.as_mut().unwrap().location);
+    };
+    spell("phx");
+    let blocks = cluster.start("one");
+    assert_eq!(cluster.provided(&blocks, "web").await, "203.0.113.10");
+    spell("ASH");
+    let refused = cluster
+        .pass(&cluster.start("two"), "web")
+        .await
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("PNAP_LOCATION=PHX"),
+        "{refused}"
+    );
+}

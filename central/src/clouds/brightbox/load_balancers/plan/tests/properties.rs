@@ -5,8 +5,7 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::simulation::{Simulation, cloud_ip, ports};
 use super::*;
-use crate::clouds::brightbox::api::balancers::Listener;
-use crate::clouds::brightbox::api::firewall::{Group, Policy, Rule, RuleSpec};
+use crate::clouds::brightbox::api::{Group, Listener, Policy, Rule, RuleSpec};
 
 const NAMED: &str = "cip-named";
 const ADDRESS: &str = "192.0.2.9";

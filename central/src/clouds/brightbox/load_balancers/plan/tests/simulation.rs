@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use tokio::time::Instant;
 
-use crate::clouds::brightbox::api::Reference;
-use crate::clouds::brightbox::api::balancers::{Balancer, plain_name};
-use crate::clouds::brightbox::api::cloud_ips::CloudIp;
-use crate::clouds::brightbox::api::firewall::{Group, MOST_PORTS, Policy, Rule, RuleSpec};
+use crate::clouds::brightbox::api::{
+    Balancer, CloudIp, Group, MOST_PORTS, Policy, Reference, Rule, RuleSpec, plain_name,
+};
 use crate::clouds::brightbox::load_balancers::bundle::{Account, Bundle};
 use crate::clouds::brightbox::load_balancers::desired::Desired;
 use crate::clouds::brightbox::load_balancers::options::CloudIpWish;
 use crate::clouds::brightbox::load_balancers::step::Step;
+use crate::engine::port_rules::Edit;
 use crate::engine::step::PoolRef;
 
 /// An account, and how far a plan has come.
@@ -272,17 +272,17 @@ impl Simulation {
                 assert_eq!(policy.server_group, None, "{step}");
                 policy.server_group = Some(Reference::of(&group));
             }
-            Step::CreateRule { policy, rule } => {
+            Step::Rule(policy, Edit::Create(rule)) => {
                 assert!(ports(rule).len() <= MOST_PORTS, "{step}");
                 let policy = self.id(policy);
                 let spec = rule.clone();
                 self.policy(&policy).rules.push(Rule { id: made, spec });
             }
-            Step::ChangeRule { id, rule, .. } => {
+            Step::Rule(_, Edit::Change(id, rule, _)) => {
                 assert!(ports(rule).len() <= MOST_PORTS, "{step}");
                 self.rule(id).spec = rule.clone();
             }
-            Step::DeleteRule { id, .. } => {
+            Step::Rule(_, Edit::Delete(Rule { id, .. })) => {
                 self.rule(id);
                 for policy in &mut self.account.policies {
                     policy.rules.retain(|rule| rule.id != *id);

@@ -87,7 +87,7 @@ fn found(of: &Found, vips: &[(&str, Option<&str>)], floating: &[&str]) -> Observ
             created_at: None,
             zone: Some(own("rma1")),
             flavor: Some(own("lb-standard")),
-            vip_addresses: vips.iter().map(vip).collect(),
+            vip_addresses: Some(vips.iter().map(vip).collect()),
             tags: std::collections::BTreeMap::new(),
         },
         pools: vec![Pool {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use crate::clouds::cloudscale::api::balancers::Balancer;
+use crate::clouds::cloudscale::api::balancers::{Balancer, Vip};
 use crate::clouds::cloudscale::load_balancers::desired::{Desired, DesiredPool};
 use crate::clouds::cloudscale::load_balancers::model::MonitorSpec;
 use crate::clouds::cloudscale::load_balancers::observed::{
@@ -46,7 +46,10 @@ pub(in super::super::super) fn built(desired: &Desired) -> Observed {
             status: None,
             zone: desired.balancer.zone.clone(),
             flavor: Some(desired.balancer.flavor.clone()),
-            vip_addresses: Vec::new(),
+            vip_addresses: Some(vec![Vip {
+                address: "203.0.113.7".to_owned(),
+                subnet: None,
+            }]),
             tags: desired.balancer.tags.clone(),
             created_at: None,
         },
