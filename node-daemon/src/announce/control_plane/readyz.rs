@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesOrdered;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::Client;
 use kube::client::Body;
 use mooring_common::errors::with_causes;
@@ -244,7 +244,7 @@ pub async fn ask(client: &Client) -> Answer {
         let status = response.status();
         // What is left unread would cost the connection. How it ends says nothing more.
         let body = Limited::new(response.into_body(), LONGEST).collect().await;
-        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = body.map(Collected::to_bytes).unwrap_or_default();
         Ok::<_, kube::Error>(Answer {
             outcome: of(status),
             failing: failing(&String::from_utf8_lossy(&body)),

@@ -30,10 +30,8 @@ impl Listening {
                 self.since.get_or_insert(now);
             }
             Report::Responding(None) => self.since = None,
-            Report::Members(members) => {
-                if members.iter().any(|one| one.node != me && one.alive) {
-                    self.since.get_or_insert(now);
-                }
+            Report::Members(members) if members.iter().any(|one| one.node != me && one.alive) => {
+                self.since.get_or_insert(now);
             }
             _ => {}
         }
