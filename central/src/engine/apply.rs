@@ -242,8 +242,11 @@ impl<'a, P: Provider> Work<'a, P> {
                 Ok(known) => {
                     tracing::info!(step = %step, "changed a load balancer");
                     // One of whose parts nothing is known is observed as it is from now on.
-                    self.is_unseen |= step.effect(&self.planned) == Effect::ChangeUnseen
-                        || (creates && known.is_none());
+                    self.is_unseen |= (creates && known.is_none())
+                        || matches!(
+                            step.effect(&self.planned),
+                            Effect::ChangeUnseen | Effect::CreateUnseen
+                        );
                     if !self.is_unseen {
                         write.end(known);
                     }

@@ -27,6 +27,8 @@ pub enum Effect {
     DeleteMember(String),
     /// Creates another part.
     Create,
+    /// Creates another part of which the cloud makes more than the step says: it is observed anew.
+    CreateUnseen,
     /// Changes something.
     Change,
     /// Changes something about parts whose IDs the answer does not tell: they are observed anew.
@@ -46,7 +48,7 @@ impl Effect {
     /// [`CloudError`] if it may not have been done.
     pub async fn send(&self, client: &Client, request: &Request) -> Result<String, CloudError> {
         match self {
-            Self::CreateBalancer | Self::CreateMember(..) | Self::Create => {
+            Self::CreateBalancer | Self::CreateMember(..) | Self::Create | Self::CreateUnseen => {
                 client.make(request).await
             }
             _ => client.call(request).await.map(|()| String::new()),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MOST: [(&str, usize); 4] = [
     ("brightbox", 3_124),
     ("cloudscale", 3_048),
-    ("linode", 5_126),
+    ("linode", 5_130),
     ("phoenixnap", 4_396),
 ];
 

@@ -129,7 +129,10 @@ impl Step {
                 format!("keep NodeBalancer {id}, and take the marks of the Service off"),
                 Effect::Release(id.clone()),
             ),
-            Self::CreateConfig(spec) => (format!("create config {}", shown(spec)), Effect::Create),
+            Self::CreateConfig(spec) => (
+                format!("create config {}", shown(spec)),
+                Effect::CreateUnseen,
+            ),
             Self::FillConfig { spec, nodes, .. } => (
                 format!("give config {} {} nodes", shown(spec), nodes.len()),
                 Effect::ChangeUnseen,
@@ -142,9 +145,10 @@ impl Step {
                 (format!("delete config {place} ({id})"), Effect::DeletePool)
             }
             Self::Node(step) => (node(step), step.member_effect(planned)),
-            Self::CreateFirewall(spec) => {
-                (format!("create firewall {}", spec.label), Effect::Create)
-            }
+            Self::CreateFirewall(spec) => (
+                format!("create firewall {}", spec.label),
+                Effect::CreateUnseen,
+            ),
             Self::MarkFirewall { id, name, .. } => (
                 format!("mark firewall {name} ({id}) as the Service's"),
                 Effect::Change,

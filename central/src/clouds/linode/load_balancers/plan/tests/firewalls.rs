@@ -6,7 +6,8 @@ use super::simulation::{firewall, own};
 use super::*;
 use crate::clouds::linode::load_balancers::firewalls::{Firewall, FirewallSpec};
 use crate::clouds::linode::load_balancers::plan::unready;
-use crate::engine::provider::Unready;
+use crate::engine::provider::{Observed as _, Unready};
+use crate::engine::step::{Effect, Step as _};
 
 const ACL: &str = r#"{"allowList": {"ipv4": ["192.0.2.0/24"]}}"#;
 const OTHER_ACL: &str = r#"{"allowList": {"ipv4": ["198.51.100.0/24"]}}"#;
@@ -442,4 +443,27 @@ fn without_the_right_to_firewalls_what_protects_a_nodebalancer_stays() {
         assert!(why.contains("the token may not list firewalls"), "{why}");
         assert_eq!(unready(&desired, &observed), Some(Unready::Failed(why)));
     }
+}
+
+/// A newer wish may end a plan between any two of its steps, and the next one begins with what is remembered.
+#[test]
+fn what_a_plan_has_made_is_remembered_or_observed_anew() {
+    let observed = built(&wanted("tcp/80", &[], &[1]));
+    let desired = wanted("tcp/80 tcp/443", &[("firewall-acl", ACL)], &[1]);
+    let first = plan(&desired, Some(&observed)).unwrap();
+    let (mut known, mut planned, mut is_unseen) = (observed, Vec::new(), false);
+    let mut made = 0;
+    for step in first.steps() {
+        let effect = step.effect(&planned);
+        made += usize::from(matches!(effect, Effect::Create | Effect::CreateUnseen));
+        is_unseen |= matches!(effect, Effect::ChangeUnseen | Effect::CreateUnseen);
+        known.take(step, "77", &mut planned);
+        let next = plan(&desired, Some(&known)).unwrap();
+        let again = next
+            .steps()
+            .iter()
+            .any(|one| one.to_string() == step.to_string());
+        assert!(is_unseen || !again, "{step} is taken twice");
+    }
+    assert_eq!(made, 2, "a config and a firewall: {first}");
 }
