@@ -35,14 +35,8 @@ pub struct Settings {
 impl Settings {
     /// Why no block that is bought can be assigned to this public network, and what to do. `None`: it can.
     pub(super) fn misplaced(&self, network: &Network) -> Option<String> {
-        let (
-            location,
-            Network {
-                id,
-                location: actual,
-                ..
-            },
-        ) = (self.location.as_ref()?, network);
+        let location = self.location.as_ref()?;
+        let (id, actual) = (&network.id, &network.location);
         (!location.eq_ignore_ascii_case(actual)).then(|| {
             format!(
                 "PNAP_LOCATION={location}: the public network {id} is in {actual}, and an IP block of \

@@ -174,7 +174,7 @@ fn gateway_of(file: &ControlPlaneFile, address: IpAddr) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use mooring_common::control_plane::parse;
 
     use super::*;
@@ -298,11 +298,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn another_is_ready_if_it_says_so_and_is_not_taken_for_dead() {
-        let (me, other) = (NodeId::of("cp1"), NodeId::of("cp2"));
-        let ready = responder::Member {
-            node: other,
+    /// One that votes and has been heard on both paths just now.
+    pub(in super::super) fn member(node: NodeId) -> responder::Member {
+        responder::Member {
+            node,
             epoch: crate::protocol::Epoch(1),
             alive: true,
             on_segment: true,
@@ -323,7 +322,13 @@ mod tests {
             signed: None,
             secrets: Vec::new(),
             refused: false,
-        };
+        }
+    }
+
+    #[test]
+    fn another_is_ready_if_it_says_so_and_is_not_taken_for_dead() {
+        let (me, other) = (NodeId::of("cp1"), NodeId::of("cp2"));
+        let ready = member(other);
         let others = |change: &dyn Fn(&mut responder::Member)| {
             let mut member = ready.clone();
             change(&mut member);

@@ -49,8 +49,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::announce::control_plane::desired::tests::member;
     use crate::protocol::mac::Mac;
-    use crate::protocol::{Contact, Epoch, Flags, VoterSet, Weight};
     use crate::responder::Member;
 
     const ME: NodeId = NodeId(1);
@@ -61,24 +61,10 @@ mod tests {
 
     fn members(node: NodeId, alive: bool) -> Report {
         Report::Members(Arc::new(vec![Member {
-            node,
-            epoch: Epoch(1),
             alive,
             on_segment: false,
             on_node_network: alive,
-            flags: Flags::default(),
-            voter: true,
-            contact: Contact::default(),
-            generation: 1,
-            voters: VoterSet::default(),
-            settled: 0,
-            approved: 0,
-            suspected: false,
-            weight: Weight::USUAL,
-            holds: 0,
-            signed: None,
-            secrets: Vec::new(),
-            refused: false,
+            ..member(node)
         }]))
     }
 
