@@ -28,6 +28,9 @@ const MISSES: u32 = 3;
 const QUIET_LASTS: Duration = Duration::from_secs(60);
 /// The same where voters come from files: the address of a control plane stays on its node for a little longer.
 pub const UNANNOUNCED_FROM_FILE: Duration = Duration::from_secs(25);
+/// And where the daemon of the former speaker is back, and says for so long that nothing is behind the address there:
+/// one that has just started does not know yet.
+const SAYS_NOTHING_IS_BEHIND: Duration = Duration::from_secs(2);
 /// What was found out is kept for so long.
 const KEPT: Duration = Duration::from_secs(5);
 /// Former speakers that are remembered of a key.
@@ -41,6 +44,9 @@ struct Probe {
     /// How many were sent since the last answer.
     unanswered: u32,
     answered: Option<Moment>,
+    /// Since when its daemon says that nothing is behind the address there.
+    #[serde(default)]
+    nothing_behind_since: Option<Moment>,
     /// Since when it is known not to answer.
     dead: Option<Moment>,
 }
@@ -124,6 +130,7 @@ impl FormerSpeakers {
             next: now,
             unanswered: 0,
             answered: None,
+            nothing_behind_since: None,
             dead: None,
         };
         let probe = self.probes.entry(node).or_insert(anew);
@@ -245,7 +252,8 @@ impl Machine {
             if probe.next <= now && probe.dead.is_none() {
                 self.ask_kernel(*node, probe);
                 let old = probe.since + lasts <= now;
-                if (probe.unanswered > MISSES || old) && concerned {
+                let nothing_behind = self.has_nothing_behind(*node, probe);
+                if (probe.unanswered > MISSES || old || nothing_behind) && concerned {
                     probe.dead = Some(now);
                     dead.push(*node);
                 }
@@ -263,6 +271,16 @@ impl Machine {
             self.burst_for(node);
             self.former_is_gone(node);
         }
+    }
+
+    /// Whether the daemon of a former speaker is heard and says, long enough, that no API server is behind the address
+    /// there. Elsewhere it says the same of a node whose connections go on.
+    fn has_nothing_behind(&self, node: NodeId, probe: &mut Probe) -> bool {
+        let peer = self.peers.get(&node).filter(|peer| !peer.suspected);
+        let says_so = self.has_voters_from_file() && peer.is_some_and(|peer| peer.last.flags.draining);
+        let since = says_so.then(|| probe.nothing_behind_since.unwrap_or(self.now));
+        probe.nothing_behind_since = since;
+        since.is_some_and(|since| since + SAYS_NOTHING_IS_BEHIND <= self.now)
     }
 
     fn ask_kernel(&mut self, node: NodeId, probe: &mut Probe) {

@@ -257,6 +257,30 @@ fn address_of_a_process_that_has_ended_is_announced_within_half_a_minute() {
     assert_eq!(file.world.bursts(heir), 1);
 }
 
+/// It failed while its process was exchanged, so that nobody could say so.
+#[test]
+fn address_is_announced_once_the_next_process_says_that_its_api_server_has_failed() {
+    for has_failed in [false, true] {
+        let mut file = FileWorld::three();
+        let speaker = file.speaker().unwrap();
+        file.world
+            .change_local(speaker, |local| local.ending = true);
+        file.run(ms(1000));
+        file.world.kill(speaker);
+        let heir = file.speaker().unwrap();
+        file.run(ms(12_000));
+        file.restart(speaker);
+        // It does not know yet whether the API server is ready.
+        file.drain(speaker, true);
+        file.run(ms(1500));
+        assert_eq!(file.world.bursts(heir), 0);
+        file.drain(speaker, has_failed);
+        file.run(ms(2000));
+        let expected = if has_failed { (heir, 1) } else { (speaker, 0) };
+        assert_eq!((file.speaker().unwrap(), file.world.bursts(heir)), expected);
+    }
+}
+
 #[test]
 fn node_whose_api_server_fails_hands_over_at_once() {
     let mut file = FileWorld::three();
