@@ -277,7 +277,8 @@ impl Machine {
     /// there. Elsewhere it says the same of a node whose connections go on.
     fn has_nothing_behind(&self, node: NodeId, probe: &mut Probe) -> bool {
         let peer = self.peers.get(&node).filter(|peer| !peer.suspected);
-        let says_so = self.has_voters_from_file() && peer.is_some_and(|peer| peer.last.flags.draining);
+        let says_so =
+            self.has_voters_from_file() && peer.is_some_and(|peer| peer.last.flags.draining);
         let since = says_so.then(|| probe.nothing_behind_since.unwrap_or(self.now));
         probe.nothing_behind_since = since;
         since.is_some_and(|since| since + SAYS_NOTHING_IS_BEHIND <= self.now)
