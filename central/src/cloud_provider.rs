@@ -6,6 +6,7 @@ pub mod load_balancers;
 pub mod pod_network;
 pub mod registration;
 pub mod secrets;
+pub mod servers;
 mod several;
 
 pub use several::Clouds;

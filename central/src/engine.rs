@@ -10,8 +10,9 @@
 //!
 //! A [`Provider`] writes what differs between clouds: its API, its annotations, what is wanted, what is there,
 //! and a pure plan. All else is here, once. What plans are made of is here too: the parts of a load balancer and
-//! what can be done about each (`step.rs`), what of it comes before and after the others (`stages.rs`), fields that
-//! change in place (`change.rs`), the members of a pool (`pool.rs`), and rules of a firewall (`port_rules.rs`).
+//! what can be done about each (`step.rs`), steps about whole resources (`resource_step.rs`), what of them comes
+//! before and after the others (`stages.rs`), fields that change in place (`change.rs`, `changes.rs`), the members of
+//! a pool (`pool.rs`), and rules of a firewall (`port_rules.rs`).
 //!
 //! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
 //! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
@@ -25,6 +26,7 @@ mod apply;
 mod cache;
 pub mod canonical;
 pub mod change;
+pub mod changes;
 pub mod cluster;
 mod credentials;
 pub mod dns;
@@ -52,10 +54,12 @@ pub mod purchases;
 pub mod refusals;
 mod remove;
 pub mod reports;
+pub mod resource_step;
 pub mod selector;
 pub mod service_spec;
 pub mod stages;
 pub mod step;
+pub mod text_marks;
 pub mod touched;
 mod zones;
 

@@ -112,6 +112,8 @@ pub struct Client {
     decoder: &'static dyn ErrorDecoder,
     limiter: Limiter,
     listings: Option<Limiter>,
+    /// What each request says besides its own.
+    query: Option<(&'static str, String)>,
     logs_exchanges: bool,
     metrics: Metrics,
     /// Whether anything was answered as it was to be, since the start.
@@ -138,6 +140,7 @@ impl Client {
             decoder,
             limiter: Limiter::new(limits),
             listings: None,
+            query: None,
             logs_exchanges: false,
             metrics,
             has_answered: AtomicBool::new(false),
@@ -149,6 +152,13 @@ impl Client {
     #[must_use]
     pub fn listing_limits(mut self, limits: Limits) -> Self {
         self.listings = Some(Limiter::new(limits));
+        self
+    }
+
+    /// Each request says `?name=value` besides its own, if there is a value: the account that it is about.
+    #[must_use]
+    pub fn naming(mut self, name: &'static str, value: Option<String>) -> Self {
+        self.query = value.map(|value| (name, value));
         self
     }
 
@@ -326,8 +336,9 @@ impl Client {
     fn url(&self, request: &Request) -> Url {
         let base = &self.connection.base;
         let mut url = base.join(request.path()).unwrap_or_else(|_| base.clone());
-        if !request.query_pairs().is_empty() {
-            url.query_pairs_mut().extend_pairs(request.query_pairs());
+        let mut pairs = request.query_pairs().iter().chain(&self.query).peekable();
+        if pairs.peek().is_some() {
+            url.query_pairs_mut().extend_pairs(pairs);
         }
         url
     }

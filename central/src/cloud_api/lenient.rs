@@ -45,6 +45,19 @@ pub fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
     Ok(text.filter(|text| !text.is_empty()))
 }
 
+/// The short name of another object, such as a zone or a size: some clouds call it `handle`, others `slug`.
+///
+/// # Errors
+/// Only if the text is no JSON.
+pub fn short_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(alias = "slug")]
+        handle: String,
+    }
+    Ok(lenient(deserializer)?.map(|named: Named| named.handle))
+}
+
 /// The text of an ID, which some clouds write as a number.
 ///
 /// # Errors

@@ -28,7 +28,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::{CloudError, ErrorKind, Metrics, Secret, TokenTimes, Tokens, Transport};
-pub use access::Access;
+pub use access::{Access, AccessVariables};
 pub use client::{ClientCredentials, ClientSource};
 pub use endpoint::Remedies;
 use endpoint::{Endpoint, Failure, Granted};

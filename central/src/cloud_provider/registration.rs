@@ -63,6 +63,30 @@ pub trait Configure: fmt::Debug + Send + Sync {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>>;
 }
 
+/// A cloud that is configured by its environment and these flags alone, and opened at once.
+#[derive(Debug)]
+pub struct FromEnvironment<F, C> {
+    /// Its own flags.
+    pub flags: F,
+    /// Reads its variables.
+    pub read: fn(&dyn Fn(&str) -> Option<String>) -> Result<C, Vec<Fault>>,
+    /// Opens it.
+    pub open: fn(C, F, OpenContext<'_>) -> anyhow::Result<Cloud>,
+}
+
+impl<F, C> Configure for FromEnvironment<F, C>
+where
+    F: Clone + fmt::Debug + Send + Sync + 'static,
+    C: fmt::Debug + Send + 'static,
+{
+    fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
+        let (config, flags, open) = ((self.read)(source.env)?, self.flags.clone(), self.open);
+        Ok(Box::new(move |context| {
+            async move { open(config, flags, context) }.boxed()
+        }))
+    }
+}
+
 /// Where a cloud's configuration is.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {

@@ -114,6 +114,21 @@ impl<'a> Reader<'a> {
         Some(number)
     }
 
+    /// The path of an HTTP request without these characters, or nothing. `remedy`: how one is written.
+    pub fn path(
+        &mut self,
+        annotation: &Annotation,
+        without: &[char],
+        remedy: &str,
+    ) -> Option<String> {
+        let text = self.value(annotation)?;
+        let is_wrong = |c: char| without.contains(&c) || c.is_control();
+        if !text.is_empty() && (!text.starts_with('/') || text.contains(is_wrong)) {
+            self.fault_in(annotation, text, remedy);
+        }
+        Some(text.to_owned())
+    }
+
     /// What stands in a list, separated by commas, without the spaces around it.
     pub fn parts(&self, annotation: &Annotation) -> impl Iterator<Item = &'a str> + use<'a> {
         parts(self.value(annotation).unwrap_or_default())

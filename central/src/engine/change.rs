@@ -14,6 +14,8 @@ use super::canonical::canonical_set;
 pub struct Change {
     field: &'static Field,
     value: Value,
+    /// The value for people, where it is not told as it is.
+    text: Option<String>,
 }
 
 /// A field that can be changed in place.
@@ -76,9 +78,34 @@ pub fn changes<T: Serialize>(actual: &T, wanted: &T, fields: &'static [Field]) -
         };
         let (actual, value) = (of(&actual)?, of(&wanted)?);
         let is_said = !actual.is_null() && !value.is_null() || !field.none.is_empty();
-        (is_said && !field.is_same(&actual, &value)).then_some(Change { field, value })
+        (is_said && !field.is_same(&actual, &value)).then(|| Change::new(field, value))
     };
     fields.iter().filter_map(changed).collect()
+}
+
+/// What is wanted of a part whose fields with these names have such defaults. Where nothing is wanted of them, and
+/// something is there: the default if whoever asks for nothing `wants_defaults`, else what is there.
+pub fn filled<T: Serialize + DeserializeOwned + Clone>(
+    wanted: &T,
+    actual: &T,
+    defaults: &Value,
+    wants_defaults: bool,
+) -> T {
+    let (told, there) = (json!(wanted), json!(actual));
+    let defaults = defaults.as_object().into_iter().flatten();
+    let mut filled = wanted.clone();
+    for (name, default) in defaults {
+        let said = |of: &Value| of.get(name).filter(|value| !value.is_null()).cloned();
+        if let (None, Some(actual)) = (said(&told), said(&there)) {
+            let value = if wants_defaults {
+                default.clone()
+            } else {
+                actual
+            };
+            merge(&mut filled, &json!({ name: value }));
+        }
+    }
+    filled
 }
 
 impl Field {
@@ -96,13 +123,28 @@ impl Change {
     /// This field gets this value.
     #[must_use]
     pub fn new(field: &'static Field, value: impl Serialize) -> Self {
-        let value = json!(value);
-        Self { field, value }
+        Self {
+            field,
+            value: json!(value),
+            text: None,
+        }
+    }
+
+    /// The same where people are told something else than the value.
+    #[must_use]
+    pub fn told(field: &'static Field, value: impl Serialize, text: impl Into<String>) -> Self {
+        Self {
+            text: Some(text.into()),
+            ..Self::new(field, value)
+        }
     }
 
     /// The value, for people.
     #[must_use]
     pub fn text(&self) -> String {
+        if let Some(text) = &self.text {
+            return text.clone();
+        }
         let text = match &self.value {
             Value::Array(all) => {
                 let texts: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
@@ -128,11 +170,16 @@ impl Change {
 
     /// What a part is then.
     pub fn take<T: Serialize + DeserializeOwned>(&self, part: &mut T) {
-        let mut changed = json!(part);
-        json_patch::merge(&mut changed, &self.body());
-        if let Ok(changed) = serde_json::from_value(changed) {
-            *part = changed;
-        }
+        merge(part, &self.body());
+    }
+}
+
+/// Gives something what is said here.
+pub(super) fn merge<T: Serialize + DeserializeOwned>(part: &mut T, said: &Value) {
+    let mut changed = json!(part);
+    json_patch::merge(&mut changed, said);
+    if let Ok(changed) = serde_json::from_value(changed) {
+        *part = changed;
     }
 }
 

@@ -101,6 +101,27 @@ impl<T: Send + Sync + 'static> Listings<T> {
         self.shared.last().listed.clone()
     }
 
+    /// The first such thing. What is not in a listing that was begun at `since` or later is looked for in one that is
+    /// begun now.
+    ///
+    /// # Errors
+    /// [`CloudError`] unless there is a complete listing.
+    pub async fn find(
+        &self,
+        since: Instant,
+        is_it: impl Fn(&T) -> bool + Send + Sync,
+    ) -> Result<Option<T>, CloudError>
+    where
+        T: Clone,
+    {
+        let listing = self.get(since).await?;
+        if let Some(found) = listing.all.iter().find(|one| is_it(one)) {
+            return Ok(Some(found.clone()));
+        }
+        let listing = self.get(Instant::now()).await?;
+        Ok(listing.all.iter().find(|one| is_it(one)).cloned())
+    }
+
     /// One that was begun at `since` or later.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What a pass gives back, in words.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mooring_common::engine;
@@ -16,6 +17,15 @@ pub fn planned(step: &impl engine::Step) -> PlannedStep {
     PlannedStep {
         step: step.to_string(),
         impact: step.impact(),
+    }
+}
+
+/// These, or `none`.
+#[must_use]
+pub fn listed(all: &BTreeSet<String>) -> String {
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.iter().cloned().collect::<Vec<_>>().join(", "),
     }
 }
 

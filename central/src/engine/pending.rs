@@ -1,10 +1,12 @@
 //! What a cloud has taken and may do later: until it shows, nothing follows from what it shows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::resource_step::ResourceStep;
 
 /// Changes that a cloud has taken, by the identifier of what they are about.
 #[derive(Debug)]
@@ -44,10 +46,15 @@ impl<T> Pending<T> {
         }
         all.contains_key(id)
     }
+}
 
-    /// What all of them are about.
-    pub fn ids(&self) -> BTreeSet<String> {
-        self.all().keys().cloned().collect()
+/// Of resources that are to lead to others, or nowhere.
+impl Pending<Option<String>> {
+    /// The cloud has taken a step, and may do it later. `planned`: what this plan had made before.
+    pub fn takes_step(&self, step: &ResourceStep, planned: &[String]) {
+        if let Some((id, target)) = step.awaited(planned) {
+            self.takes(&id, target);
+        }
     }
 }
 
@@ -66,7 +73,7 @@ mod tests {
             "it is at rest"
         );
         pending.takes("b", 1);
-        assert_eq!(pending.ids(), BTreeSet::from(["b".to_owned()]));
+        assert!(pending.is_open("b", |_| false));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(!pending.is_open("b", |_| false));
     }

@@ -1,13 +1,14 @@
 //! Rules of a firewall that permit some ports each: whatever stays permitted is so at every moment.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 
 use mooring_common::engine::Impact;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::step::{Effect, Part};
-use crate::cloud_api::{Kind, Request, body, with};
+use super::resource_step::ResourceStep;
+use super::step::{Part, PoolRef};
+use crate::cloud_api::{Resource, body};
 
 /// A rule as a cloud has it.
 pub trait PortRule: Clone + Serialize {
@@ -31,46 +32,32 @@ pub enum Edit<R> {
     Delete(Part<R>),
 }
 
-impl<R: PortRule> Edit<R> {
-    /// The request; `of`: what the cloud is told of a new rule besides.
-    pub fn request(&self, kind: &Kind, of: &Value) -> Request {
+impl<R: PortRule + Display> Edit<R>
+where
+    Part<R>: Resource,
+{
+    /// The step. A new rule says in this field what it belongs to.
+    pub fn step(&self, field: &'static str, of: &PoolRef) -> ResourceStep {
+        let words = self.to_string();
         match self {
-            Self::Create(rule) => kind.create(&[], with(rule, of)),
-            Self::Change(id, rule, _) => kind.change(&[], id, body(rule)),
-            Self::Delete(rule) => kind.delete(&[], &rule.id),
-        }
-    }
-
-    /// What users notice of it.
-    pub const fn impact(&self) -> Impact {
-        match self {
-            Self::Change(_, _, impact) => *impact,
-            Self::Create(_) | Self::Delete(_) => Impact::None,
-        }
-    }
-
-    /// What it does.
-    pub const fn effect(&self) -> Effect {
-        match self {
-            Self::Create(_) => Effect::Create,
-            Self::Change(..) => Effect::Change,
-            Self::Delete(_) => Effect::Delete,
-        }
-    }
-
-    /// Takes up what it has changed about these. `made`: the identifier of what it has made.
-    pub fn take(&self, rules: &mut Vec<Part<R>>, made: String) {
-        match self {
-            Self::Create(rule) => rules.push(Part {
-                id: made,
-                spec: rule.clone(),
-            }),
-            Self::Change(id, rule, _) => {
-                for known in rules.iter_mut().filter(|known| known.id == *id) {
-                    known.spec = rule.clone();
-                }
+            Self::Create(rule) => {
+                ResourceStep::create::<Part<R>>(words, body(rule)).naming(field, of)
             }
-            Self::Delete(gone) => rules.retain(|rule| rule.id != gone.id),
+            Self::Change(id, rule, impact) => {
+                ResourceStep::change::<Part<R>>(id, words, body(rule)).with_impact(*impact)
+            }
+            Self::Delete(rule) => ResourceStep::delete(rule, words),
+        }
+    }
+}
+
+/// Where rules say what they permit.
+impl<R: Display> Display for Edit<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(rule) => write!(f, "permit {rule}"),
+            Self::Change(id, rule, _) => write!(f, "let firewall rule {id} permit {rule}"),
+            Self::Delete(Part { id, spec }) => write!(f, "delete firewall rule {id} ({spec})"),
         }
     }
 }

@@ -6,6 +6,7 @@ use mooring_common::names::annotations::SOURCE_RANGES;
 
 use super::annotations::{Reader, either, parts};
 use super::canonical::canonical_network;
+use crate::cloud_provider::annotations::Annotation;
 use crate::views::service_view::{ServicePort, ServiceView};
 
 /// A port of the Service that a load balancer can serve.
@@ -37,6 +38,27 @@ impl Reader<'_> {
         ports
             .filter_map(|(index, port)| self.port(index, port, (cloud, protocols)))
             .collect()
+    }
+
+    /// [`Self::ports`], where there has to be one at least.
+    pub fn some_ports(&mut self, cloud: &str, protocols: &[&str]) -> Vec<Port> {
+        if self.service.ports.is_empty() {
+            let remedy = "has none; write one at least";
+            self.fault("spec.ports".to_owned(), "", remedy);
+        }
+        self.ports(cloud, protocols)
+    }
+
+    /// `spec.sessionAffinity` is a fault where load balancers of `cloud` are told of it by this word in an annotation.
+    pub fn without_affinity(&mut self, cloud: &str, annotation: &Annotation, word: &str) {
+        if self.service.wants_session_affinity {
+            let key = annotation.key;
+            let remedy = format!(
+                "is not known to load balancers of {cloud}; write None, and {word} in annotation {key} for the same \
+                 effect"
+            );
+            self.fault("spec.sessionAffinity".to_owned(), "ClientIP", remedy);
+        }
     }
 
     fn port(

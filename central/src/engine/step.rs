@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::change::Change;
-use crate::cloud_api::{Client, CloudError, Kind, Request, id_text};
+use crate::cloud_api::{Client, CloudError, Kind, Request, Resource, id_text};
 
 /// What a step does, as far as the engine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub trait Step: engine::Step + Clone + Display + Send + Sync + 'static {
 }
 
 /// A part of a load balancer, as the cloud has it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Part<T> {
     /// The cloud's own name for it.
     #[serde(deserialize_with = "id_text")]
@@ -106,6 +106,16 @@ impl PoolRef {
             Self::Planned(index) => planned.get(*index).map(String::as_str),
             Self::None => None,
         }
+    }
+
+    /// It itself among these, `planned` as above.
+    pub fn among<'a, T: Resource>(
+        &self,
+        all: &'a mut [T],
+        planned: &[String],
+    ) -> Option<&'a mut T> {
+        let id = self.id(planned)?;
+        all.iter_mut().find(|one| one.id() == id)
     }
 }
 

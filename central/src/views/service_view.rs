@@ -115,6 +115,15 @@ pub struct Ingress {
 }
 
 impl Ingress {
+    /// A host name alone.
+    #[must_use]
+    pub fn of_name(name: &str) -> Self {
+        Self {
+            hostname: Some(name.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// An address that reaches the Node with its packets unchanged (KEP-1860).
     #[must_use]
     pub fn vip(ip: String) -> Self {

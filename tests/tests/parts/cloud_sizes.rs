@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// How many lines each has at most, without tests; comments and blank lines count.
 const MOST: [(&str, usize); 4] = [
-    ("brightbox", 3_124),
+    ("brightbox", 2_496),
     ("cloudscale", 3_048),
     ("linode", 5_130),
     ("phoenixnap", 4_390),

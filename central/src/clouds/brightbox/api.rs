@@ -3,57 +3,41 @@
 //! Of each object only what it cannot be told apart without is insisted on, and words that are not known
 //! are kept as they are: a strange object must not hide all others.
 
-mod balancers;
+pub(super) mod balancers;
 mod cloud_ips;
 mod firewall;
-pub(super) mod servers;
-
-use std::collections::BTreeSet;
+mod servers;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, or_default};
-use crate::resource_kinds;
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, Request, or_default};
+use crate::resources;
 
-pub(super) use balancers::{Acme, Balancer, Domain, HealthCheck, Listener, plain_name};
+pub(super) use balancers::{Balancer, BalancerSpec, HealthCheck, Listener, plain_name};
 pub(super) use cloud_ips::CloudIp;
 pub(super) use firewall::{Group, MOST_PORTS, Policy, Rule, RuleSpec, each};
+pub(super) use servers::Server;
 
-resource_kinds! {
+resources! {
     /// Servers.
-    pub(super) SERVERS: "server", "servers", "servers";
+    pub(super) SERVERS: Server, "server", "server", "servers", "servers";
     /// Load balancers.
-    pub(super) BALANCERS: "load_balancer", "load_balancers", "load_balancers";
+    pub(super) BALANCERS: Balancer, "load balancer", "load_balancer", "load_balancers", "load_balancers";
     /// Cloud IPs.
-    pub(super) CLOUD_IPS: "cloud_ip", "cloud_ips", "cloud_ips";
+    pub(super) CLOUD_IPS: CloudIp, "Cloud IP", "cloud_ip", "cloud_ips", "cloud_ips";
     /// Server groups.
-    pub(super) GROUPS: "server_group", "server_groups", "server_groups";
+    pub(super) GROUPS: Group, "server group", "server_group", "server_groups", "server_groups";
     /// Firewall policies.
-    pub(super) POLICIES: "firewall_policy", "firewall_policies", "firewall_policies";
+    pub(super) POLICIES: Policy, "firewall policy", "firewall_policy", "firewall_policies", "firewall_policies";
     /// Firewall rules.
-    pub(super) RULES: "firewall_rule", "firewall_rules", "firewall_rules";
+    pub(super) RULES: Rule, "firewall rule", "firewall_rule", "firewall_rules", "firewall_rules";
 }
 
-/// What one object shows of another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Reference {
-    /// Its identifier.
-    pub(super) id: String,
-    /// Its name, if it has one.
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) name: String,
-}
-
-impl Reference {
-    /// What has this identifier.
-    pub(super) fn of(id: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            name: String::new(),
-        }
-    }
+/// What anybody may ask whose token is valid.
+pub(super) fn accounts() -> Request {
+    Request::get("list_accounts", "accounts")
 }
 
 /// Whether this is an identifier of that kind, with so many letters and digits at least.
@@ -61,12 +45,6 @@ pub(super) fn is_id(text: &str, kind: &str, least: usize) -> bool {
     let is_usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let rest = text.strip_prefix(kind);
     rest.is_some_and(|rest| rest.len() >= least && rest.chars().all(is_usual))
-}
-
-/// The identifiers of several others.
-fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<String>, D::Error> {
-    let all: Vec<Reference> = or_default(deserializer)?;
-    Ok(all.into_iter().map(|other| other.id).collect())
 }
 
 /// Brightbox's errors: `{"error_name": "…", "errors": ["…"]}`, and those of tokens: `{"error": "…",

@@ -7,12 +7,10 @@ use reqwest::Url;
 
 use super::NAME;
 use crate::cloud_api::oauth2::{
-    Access, ClientCredentials, ClientSource, Grant, Remedies, Settings, UserCredentials,
+    Access, AccessVariables, ClientCredentials, ClientSource, Grant, Remedies, UserCredentials,
 };
-use crate::cloud_api::{Environment, Fault, Proxies};
+use crate::cloud_api::{Environment, Fault};
 
-const TIMEOUT: &str = "BRIGHTBOX_API_TIMEOUT";
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_URL: &str = "https://api.gb1.brightbox.com/";
 /// The vendor's application for tokens of users.
 const APPLICATION: &str = "app-dkmch";
@@ -24,14 +22,17 @@ const PASSWORD: &str = "BRIGHTBOX_PASSWORD";
 const ACCOUNT: &str = "BRIGHTBOX_ACCOUNT";
 const API_URL: &str = "BRIGHTBOX_API_URL";
 
-/// What the API takes, as the Go controller asks for it.
-const SCOPE: &str = "infrastructure orbit";
-
-const REMEDIES: Remedies = Remedies {
-    refused: "put the credentials of an API client that exists into BRIGHTBOX_CLIENT and \
-              BRIGHTBOX_CLIENT_SECRET, or those of a user into BRIGHTBOX_USER_NAME and \
-              BRIGHTBOX_PASSWORD, and start again",
-    elsewhere: "is this the right address of the API? BRIGHTBOX_API_URL sets it",
+const ACCESS: AccessVariables = AccessVariables {
+    provider: NAME,
+    // What the API takes, as the Go controller asks for it.
+    scope: Some("infrastructure orbit"),
+    remedies: Remedies {
+        refused: "put the credentials of an API client that exists into BRIGHTBOX_CLIENT and \
+                  BRIGHTBOX_CLIENT_SECRET, or those of a user into BRIGHTBOX_USER_NAME and \
+                  BRIGHTBOX_PASSWORD, and start again",
+        elsewhere: "is this the right address of the API? BRIGHTBOX_API_URL sets it",
+    },
+    timeout: ("BRIGHTBOX_API_TIMEOUT", Duration::from_secs(30)),
 };
 
 /// How Brightbox is used.
@@ -57,39 +58,21 @@ impl Config {
         } else {
             read_client(&mut env)
         };
+        let (client, account) = login.unzip();
         let urls = read_urls(&mut env);
-        let timeout = env.timeout(TIMEOUT, DEFAULT_TIMEOUT);
-        let proxies = Proxies::read(&mut env);
+        let access = Access::read(&mut env, ACCESS, client, urls);
         let notices = env.finish()?;
-        // Whatever is missing was a fault.
-        let (Some((client, grant, account)), Some((base, token_url))) = (login, urls) else {
-            return Err(Vec::new());
-        };
-        let tokens = Settings {
-            provider: NAME,
-            token_url,
-            client,
-            grant,
-            scope: Some(SCOPE),
-            remedies: REMEDIES,
-        };
-        let access = Access {
-            base,
-            tokens,
-            timeout,
-            timeout_variable: TIMEOUT,
-            proxies,
-        };
         Ok(Self {
-            access,
-            account,
+            // Whatever is missing was a fault.
+            access: access.ok_or_else(Vec::new)?,
+            account: account.flatten(),
             notices,
         })
     }
 }
 
 /// Who asks, by what, and which account requests name.
-type Login = (ClientSource, Grant, Option<String>);
+type Login = ((ClientSource, Grant), Option<String>);
 
 /// An API client belongs to one account, which it need not name.
 fn read_client(env: &mut Environment<'_>) -> Option<Login> {
@@ -97,7 +80,7 @@ fn read_client(env: &mut Environment<'_>) -> Option<Login> {
     if env.text(ACCOUNT).is_some() {
         env.notice("BRIGHTBOX_ACCOUNT has no effect here: an API client has one account");
     }
-    Some((client?, Grant::ClientCredentials, None))
+    Some(((client?, Grant::ClientCredentials), None))
 }
 
 /// A user asks by an application, and may have several accounts.
@@ -122,7 +105,8 @@ fn read_user(env: &mut Environment<'_>) -> Option<Login> {
         name: name?,
         password: password?,
     };
-    Some((client.into(), Grant::Password(user), Some(account?)))
+    let client = (client.into(), Grant::Password(user));
+    Some((client, Some(account?)))
 }
 
 /// Where the API is, and where tokens come from: `1.0/` and `token/` relative to `BRIGHTBOX_API_URL`, by the

@@ -12,22 +12,21 @@ mod bundle;
 mod desired;
 mod domains;
 mod listings;
-mod model;
 mod options;
 mod plan;
-mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use mooring_common::engine::Plan;
 use mooring_common::names::reasons;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::annotations as keys;
-use super::api::{BALANCERS, Balancer, CLOUD_IPS, CloudIp};
-use super::{Brightbox, NAME, malformed};
+use super::api::{Balancer, CloudIp};
+use super::{Brightbox, NAME};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, LoadBalancers, Notice, ReconcileError,
@@ -41,13 +40,12 @@ use crate::engine::notices::notice;
 use crate::engine::provider::{
     AccountWords, Holder, IdBy, Listed as _, Provider, Unready, Vocabulary,
 };
-use crate::engine::step::Step as _;
+use crate::engine::resource_step::ResourceStep;
 use crate::views::service_view::{Ingress, ServiceView};
 use bundle::{Bundle, holder_of};
 use desired::Desired;
 use listings::AccountListings;
 use options::{CloudIpWish, Options};
-use step::Step;
 
 /// The load balancers of an account; `inventory`: its servers; `cluster`: what names end with.
 pub(super) fn of_account(
@@ -167,23 +165,23 @@ impl Provider for Balancers {
         said.into_iter().collect()
     }
 
-    fn plan(desired: &Desired, observed: Option<&Bundle>) -> Result<Plan<Step>, ReconcileError> {
+    fn plan(
+        desired: &Desired,
+        observed: Option<&Bundle>,
+    ) -> Result<Plan<ResourceStep>, ReconcileError> {
         plan::plan(desired, observed)
     }
 
     /// Host names alone, since service proxies would otherwise serve the addresses themselves.
     fn status(bundle: &Bundle, _options: &Options) -> LoadBalancerStatus {
-        let names = bundle.host_names().map(|name| Ingress {
-            hostname: Some(name.clone()),
-            ..Ingress::default()
-        });
+        let names = bundle.host_names().map(|name| Ingress::of_name(name));
         LoadBalancerStatus {
             ingress: names.collect(),
             ..LoadBalancerStatus::default()
         }
     }
 
-    fn deletion(bundle: &Bundle) -> Vec<Step> {
+    fn deletion(bundle: &Bundle) -> Vec<ResourceStep> {
         plan::removal(bundle)
     }
 
@@ -193,7 +191,8 @@ impl Provider for Balancers {
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bundle>, CloudError> {
-        self.named(name, Instant::now()).await
+        let mut all = self.list().await?.into_iter();
+        Ok(all.find(|bundle| bundle.name == name))
     }
 
     /// What listings may leave out is asked for.
@@ -202,49 +201,38 @@ impl Provider for Balancers {
         listed: &Bundle,
         since: Instant,
     ) -> Result<(Bundle, Instant), CloudError> {
-        let mut bundle = listed.clone();
-        if listed.begun < since {
-            let there = self.named(&listed.name, since).await?;
+        let listing = self.listings.bundles.get(since).await?;
+        let mut all = listing.all.iter();
+        let there = all.find(|bundle| bundle.name == listed.name).cloned();
+        let mut bundle = there.ok_or_else(|| {
             let what = format!("{}: nothing has this name any more", listed.name);
-            bundle = there.ok_or_else(|| CloudError::new(NAME, ErrorKind::NotFound, what))?;
-        }
-        let begun = bundle.begun;
+            CloudError::new(NAME, ErrorKind::NotFound, what)
+        })?;
         let is_marked = bundle.owner().is_some();
-        let may_have = |one: &Balancer| one.has_https() || !is_marked && !self.has_none(&one.id);
+        let known = self.without_domains.lock().await;
+        let may_have = |one: &Balancer| one.has_https() || !is_marked && !known.contains(&one.id);
         let mut balancers = bundle.balancers.iter_mut();
         let lacking = balancers.find(|one| one.is_alive() && one.acme.is_none() && may_have(one));
+        drop(known);
         if let Some(balancer) = lacking {
-            let request = self.cloud.of_account(BALANCERS.get(&[], &balancer.id));
-            let whole: Balancer = self.cloud.client.fetch(&request).await?;
+            let whole: Balancer = self.cloud.client.one(&balancer.id).await?;
             balancer.acme = whole.acme;
             if balancer.domains().next().is_none() {
-                self.without_domains().insert(balancer.id.clone());
+                let mut known = self.without_domains.lock().await;
+                known.insert(balancer.id.clone());
             }
         }
-        Ok((bundle, begun))
+        Ok((bundle, listing.begun))
     }
 
     async fn send(
         &self,
-        step: &Step,
+        step: &ResourceStep,
         _bundle: &str,
         planned: &[String],
     ) -> Result<String, CloudError> {
-        let Some(request) = step.request(planned) else {
-            return Err(malformed(format!(
-                "{step}: something that it needs was not made"
-            )));
-        };
-        let request = self.cloud.of_account(request);
-        let effect = step.effect(planned);
-        let made = match effect.send(&self.cloud.client, &request).await {
-            Err(error) if step.may_be_refused_as(error.kind) => {
-                tracing::info!(%step, %error, "the load balancer keeps its last server, the firewall shuts it out");
-                String::new()
-            }
-            answer => answer?,
-        };
-        self.listings.moves.taken(step, planned);
+        let made = step.send(&self.cloud.client, planned).await?;
+        self.listings.moves.0.takes_step(step, planned);
         Ok(made)
     }
 
@@ -258,30 +246,12 @@ impl Provider for Balancers {
     }
 
     async fn exclusive(&self, id: &str) -> Result<Option<Holder>, CloudError> {
-        let request = self.cloud.of_account(CLOUD_IPS.get(&[], id));
-        let ip: CloudIp = self.cloud.client.fetch(&request).await?;
+        let ip: CloudIp = self.cloud.client.one(id).await?;
         Ok(holder(&ip))
     }
 }
 
 impl Balancers {
-    fn without_domains(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        let all = self.without_domains.lock();
-        all.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether it is known that a load balancer has no domains.
-    fn has_none(&self, id: &str) -> bool {
-        self.without_domains().contains(id)
-    }
-
-    /// What has this name, as it was at `since` or later.
-    async fn named(&self, name: &str, since: Instant) -> Result<Option<Bundle>, CloudError> {
-        let listing = self.listings.bundles.get(since).await?;
-        let mut all = listing.all.iter();
-        Ok(all.find(|bundle| bundle.name == name).cloned())
-    }
-
     /// The Cloud IP that a Service names, which does not lead to its load balancer.
     async fn elsewhere(
         &self,
@@ -291,11 +261,8 @@ impl Balancers {
         if *wish == CloudIpWish::Own {
             return Ok(None);
         }
-        let find = |all: &[CloudIp]| all.iter().find(|ip| wish.is_met_by(ip)).cloned();
-        let mut found = find(&self.listings.cloud_ips.get(since).await?.all);
-        if found.is_none() {
-            found = find(&self.listings.cloud_ips.get(Instant::now()).await?.all);
-        }
+        let is_it = |ip: &CloudIp| wish.is_met_by(ip);
+        let found = self.listings.cloud_ips.find(since, is_it).await?;
         match (found, wish) {
             (Some(ip), _) => Ok(Some(self.listings.moves.seen(ip))),
             (None, CloudIpWish::Address(address)) => Err(ReconcileError::Refused(format!(

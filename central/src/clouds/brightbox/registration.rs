@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt as _;
-
+use super::api;
 use super::config::{CLIENT, USER};
 use super::{Brightbox, Config, LIMITS, NAME, annotations, load_balancers};
-use crate::cloud_api::{Fault, FirstAnswer};
+use crate::cloud_api::FirstAnswer;
 use crate::cloud_provider::registration::{
-    Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
+    Cloud, ConfigFile, FromEnvironment, OpenContext, Registration,
 };
 use crate::engine::inventory::Inventory;
 
@@ -21,31 +20,29 @@ pub const REGISTRATION: Registration = Registration {
     config_file: ConfigFile::None,
     annotations: annotations::ALL,
     flags: &[],
-    read: |reader| Arc::new(ClusterName(reader.text("cluster-name"))),
+    read: |reader| {
+        Arc::new(FromEnvironment {
+            flags: reader.text("cluster-name"),
+            read: |env| Config::read(env),
+            open,
+        })
+    },
 };
 
 /// The name of a cluster that gives itself none.
 const CLUSTER: &str = "kubernetes";
 
-/// `--cluster-name`: what the names of all that is made end with.
-#[derive(Debug)]
-struct ClusterName(Option<String>);
-
-impl Configure for ClusterName {
-    fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
-        let config = Config::read(source.env)?;
-        let cluster = self.0.as_deref().unwrap_or(CLUSTER).to_owned();
-        Ok(Box::new(|context| {
-            async { open(config, cluster, context) }.boxed()
-        }))
-    }
-}
-
-fn open(config: Config, cluster: String, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
+/// `cluster`: what the names of all that is made end with.
+fn open(
+    config: Config,
+    cluster: Option<String>,
+    context: OpenContext<'_>,
+) -> anyhow::Result<Cloud> {
     let brightbox = Brightbox::new(config, context.limits.or(LIMITS), context.requests)?;
     let inventory = Arc::new(Inventory::new(brightbox.clone()));
     let mut cloud = Cloud::of(inventory.clone());
-    cloud.awaits(FirstAnswer::new(brightbox.clone(), brightbox.accounts()));
+    cloud.awaits(FirstAnswer::new(brightbox.clone(), api::accounts()));
+    let cluster = cluster.unwrap_or_else(|| CLUSTER.to_owned());
     cloud.load_balancers = Some(Box::new(|_, _| {
         load_balancers::of_account(brightbox, inventory, cluster)
     }));

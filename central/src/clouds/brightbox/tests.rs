@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cloud_api::ErrorKind;
 use crate::cloud_api::testing::{Cloud, Reply, metrics};
+use crate::cloud_provider::{MachineSource as _, servers};
 
 fn brightbox(cloud: &Cloud, more: &[(&str, &str)]) -> Arc<Brightbox> {
     let url = cloud.base.as_str().to_owned();
@@ -56,10 +58,9 @@ async fn user_names_account_in_each_request() {
     let brightbox = brightbox(&cloud, &user);
     assert_eq!(brightbox.list().await, Ok(vec![]));
     // What is answered is of no interest here.
-    let _ = brightbox
-        .get(&facts::parse_id("brightbox://srv-gdqms").unwrap())
-        .await;
-    let _ = brightbox.client.call(&brightbox.accounts()).await;
+    let id = brightbox.parse_id("brightbox://srv-gdqms").unwrap();
+    let _ = brightbox.get(&id).await;
+    let _ = brightbox.client.call(&api::accounts()).await;
     let expected = [
         "POST /token/",
         "GET /1.0/servers?account_id=acc-12345",
@@ -112,7 +113,7 @@ async fn rejects_incomplete_listing() {
 
 #[tokio::test]
 async fn only_the_clouds_word_means_no_server() {
-    let id = facts::parse_id("brightbox://srv-gdqms").unwrap();
+    let id = servers::parse_id::<Brightbox>("brightbox://srv-gdqms").unwrap();
     let missing = json!({ "error_name": "missing_resource", "errors": ["no"] });
     let deleted = json!({ "id": "srv-gdqms", "status": "deleted" });
     for (reply, expected) in [

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::cloud_ips::CloudIp;
-use super::ids;
+use super::{CloudIp, each};
 use crate::api_objects;
-use crate::cloud_api::said;
+use crate::cloud_api::{ids, said};
 
 api_objects! {
     /// A load balancer. Only its identifier is needed.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     #[serde(default)]
     pub(crate) struct Balancer {
         /// `lba-gdqms`.
@@ -20,21 +19,34 @@ api_objects! {
         pub(crate) name?: String,
         /// `creating`, `active`, `deleting`, `deleted`, `failing`, `failed`.
         pub(crate) status?: Option<String>,
-        /// How connections are distributed.
-        pub(crate) policy?: Option<String>,
-        /// Whether clients of HTTP are sent to HTTPS.
-        pub(crate) https_redirect?: Option<bool>,
-        /// Its listeners.
-        pub(crate) listeners?: Vec<Listener>,
-        /// How servers are asked whether they are healthy.
-        pub(crate) healthcheck?: HealthCheck,
+        /// What is set of it.
+        #[serde(flatten)]
+        pub(crate) spec: BalancerSpec,
         /// Its certificate and the domains of that. `None`: listings may leave it out, where it is there.
         pub(crate) acme?: Option<Acme>,
         /// The Cloud IPs that lead to it, in the API's order.
         pub(crate) cloud_ips?: Vec<CloudIp>,
+    }
+
+    /// What is set of a load balancer, as the cloud says it and as it is told. What is `None` is left to the cloud.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(default)]
+    pub(crate) struct BalancerSpec {
         /// The servers that get traffic.
-        #[serde(deserialize_with = "ids")]
+        #[serde(
+            deserialize_with = "ids",
+            serialize_with = "nodes",
+            skip_serializing_if = "BTreeSet::is_empty"
+        )]
         pub(crate) nodes: BTreeSet<String>,
+        /// How connections are distributed.
+        pub(crate) policy?: Option<String>,
+        /// Its listeners.
+        pub(crate) listeners?: Vec<Listener>,
+        /// How servers are asked whether they are healthy.
+        pub(crate) healthcheck?: HealthCheck,
+        /// Whether clients of HTTP are sent to HTTPS.
+        pub(crate) https_redirect?: Option<bool>,
     }
 
     /// What it does with one port.
@@ -78,14 +90,14 @@ api_objects! {
     }
 
     /// What it asks a certificate authority for by itself.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     pub(crate) struct Acme {
         /// Each with the state of its validation.
         pub(crate) domains?: Vec<Domain>,
     }
 
     /// A domain of a certificate.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     pub(crate) struct Domain {
         /// Its name.
         pub(crate) identifier: String,
@@ -95,6 +107,10 @@ api_objects! {
         #[serde(default, deserialize_with = "said")]
         pub(crate) last_message: Option<String>,
     }
+}
+
+fn nodes<S: Serializer>(nodes: &BTreeSet<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    each("node", nodes).serialize(serializer)
 }
 
 /// The name of a load balancer without what the vendor's tools append to it.
@@ -131,9 +147,23 @@ impl Balancer {
         names.collect()
     }
 
+    /// Its certificate once it is to have these domains. Those that were there keep the state of their validation.
+    pub(crate) fn certificate(&self, domains: &BTreeSet<String>) -> Acme {
+        let domains = domains.iter().map(|identifier| {
+            let there = self.domains().find(|one| one.identifier == *identifier);
+            there.cloned().unwrap_or_else(|| Domain {
+                identifier: identifier.clone(),
+                ..Domain::default()
+            })
+        });
+        Acme {
+            domains: domains.collect(),
+        }
+    }
+
     /// Whether it has a listener with HTTPS.
     pub(crate) fn has_https(&self) -> bool {
-        self.listeners.iter().any(Listener::is_https)
+        self.spec.listeners.iter().any(Listener::is_https)
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::net::IpAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::Reference;
 use crate::api_objects;
-use crate::cloud_api::said;
+use crate::cloud_api::{Reference, said};
 
 api_objects! {
     /// A Cloud IP. Only its identifier is needed.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     #[serde(default)]
     pub(crate) struct CloudIp {
         /// `cip-vsalc`.
@@ -42,7 +41,6 @@ api_objects! {
         /// If that is a database server.
         pub(crate) database_server?: Option<Reference>,
         /// Whether the cloud was asked to let it lead elsewhere, and has not done so yet.
-        #[serde(skip)]
         pub(crate) is_moving: bool,
     }
 }

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Reference, ids};
 use crate::api_objects;
+use crate::cloud_api::{Reference, ids};
 use crate::engine::port_rules::PortRule;
 use crate::engine::step::Part;
 
@@ -16,7 +16,7 @@ pub(crate) const MOST_PORTS: usize = 15;
 
 api_objects! {
     /// A server group. Only its identifier is needed.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     #[serde(default)]
     pub(crate) struct Group {
         /// `grp-gdqms`.
@@ -28,10 +28,12 @@ api_objects! {
         /// Its servers.
         #[serde(deserialize_with = "ids")]
         pub(crate) servers: BTreeSet<String>,
+        /// Whether the cloud was asked to take all of them out, and has not done so yet.
+        pub(crate) is_emptied: bool,
     }
 
     /// A firewall policy: what may reach the servers of a group.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
     #[serde(default)]
     pub(crate) struct Policy {
         /// `fwp-gdqms`.

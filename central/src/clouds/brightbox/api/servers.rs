@@ -1,9 +1,10 @@
 //! Servers.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use super::CloudIp;
 use crate::api_objects;
-use crate::cloud_api::lenient;
+use crate::cloud_api::short_name;
 
 api_objects! {
     /// One server. Only its identifier is needed.
@@ -18,41 +19,23 @@ api_objects! {
         /// Its name in the DNS.
         pub(crate) fqdn?: Option<String>,
         /// Its type: `2gb.ssd`.
-        #[serde(default, deserialize_with = "handle")]
+        #[serde(default, deserialize_with = "short_name")]
         pub(crate) server_type: Option<String>,
         /// Its zone: `gb1-a`.
-        #[serde(default, deserialize_with = "handle")]
+        #[serde(default, deserialize_with = "short_name")]
         pub(crate) zone: Option<String>,
         /// Its network interfaces.
         pub(crate) interfaces?: Option<Vec<Interface>>,
         /// The Cloud IPs that lead to it.
         pub(crate) cloud_ips?: Option<Vec<CloudIp>>,
     }
-}
 
-/// A network interface.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Interface {
-    /// Its private address.
-    pub(crate) ipv4_address: Option<String>,
-    /// Its public address.
-    pub(crate) ipv6_address: Option<String>,
-}
-
-/// A Cloud IP that leads to a server.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct CloudIp {
-    /// Its address.
-    pub(crate) public_ip: Option<String>,
-    /// Its name in the DNS.
-    pub(crate) fqdn: Option<String>,
-}
-
-/// The short name of a type or a zone.
-fn handle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    struct Handle {
-        handle: String,
+    /// A network interface.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    pub(crate) struct Interface {
+        /// Its private address.
+        pub(crate) ipv4_address: Option<String>,
+        /// Its public address.
+        pub(crate) ipv6_address: Option<String>,
     }
-    Ok(lenient(deserializer)?.map(|named: Handle| named.handle))
 }

@@ -109,9 +109,9 @@ fn urls_are_relative_to_the_api() {
 #[test]
 fn time_and_proxies_are_as_the_environment_says() {
     let plain = read(&[ID, SECRET]).unwrap();
-    assert_eq!(plain.access.timeout, DEFAULT_TIMEOUT);
+    assert_eq!(plain.access.timeout, ACCESS.timeout.1);
     let proxy = ("HTTPS_PROXY", "http://proxy.example:3128");
-    let config = read(&[ID, SECRET, (TIMEOUT, "7"), proxy]).unwrap();
+    let config = read(&[ID, SECRET, (ACCESS.timeout.0, "7"), proxy]).unwrap();
     assert_eq!(config.access.timeout, Duration::from_secs(7));
     let shown = |config: &Config| format!("{:?}", config.access.proxies);
     assert!(shown(&config).contains("proxy.example"), "{config:?}");

@@ -1,6 +1,11 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cloud_provider::servers;
+
+fn machines(servers: &[Server]) -> Result<Vec<Machine>, String> {
+    servers::machines::<Brightbox>(servers)
+}
 
 fn server(more: &Value) -> Server {
     let mut all = json!({
@@ -160,7 +165,7 @@ fn reads_provider_ids() {
         ("k3s://srv-gdqms", None),
         ("srv-gdqms", None),
     ] {
-        let id = parse_id(text).map(|id| id.to_string());
+        let id = servers::parse_id::<Brightbox>(text).map(|id| id.to_string());
         assert_eq!(id.as_deref().ok(), expected, "{text}");
     }
 }

@@ -8,28 +8,26 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use mooring_common::names::brightbox_marks as marks;
-use tokio::time::Instant;
 
-use super::super::api::{Balancer, CloudIp, Group, Policy, Reference, plain_name};
+use super::super::api::{Balancer, CloudIp, Group, Policy, plain_name};
+use crate::cloud_api::Reference;
 use crate::engine::provider::Listed;
+use crate::engine::text_marks;
 use crate::views::service_view::ServiceView;
 
 /// The text that marks what was made for a Service.
 pub(super) fn mark(service: &str, cluster: Option<&str>) -> String {
-    let cluster = cluster.map(|cluster| format!(" {}={cluster}", marks::CLUSTER));
-    let cluster = cluster.unwrap_or_default();
-    format!("{}{cluster} {}={service}", marks::PREFIX, marks::SERVICE)
+    let said = [(marks::CLUSTER, cluster), (marks::SERVICE, Some(service))];
+    text_marks::text(marks::PREFIX, &said)
 }
 
-/// What such a text says under this key.
-fn marked<'a>(description: &'a str, key: &str) -> Option<&'a str> {
-    let said = description.strip_prefix(marks::PREFIX)?;
-    let mut words = said.split_whitespace();
-    words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+/// What the description of a group says under this key.
+fn marked<'a>(group: &'a Group, key: &str) -> Option<&'a str> {
+    text_marks::said(&group.description, marks::PREFIX, key)
 }
 
 /// All that there is, as it was listed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// The load balancers.
     pub(super) balancers: Vec<Balancer>,
@@ -42,7 +40,7 @@ pub(super) struct Account {
 }
 
 /// All that has one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bundle {
     /// The name.
     pub(super) name: String,
@@ -58,43 +56,31 @@ pub(super) struct Bundle {
     pub(super) taken: Vec<CloudIp>,
     /// The identifiers of those that lead here.
     held: BTreeSet<String>,
-    /// The groups whose servers the cloud was asked to take out.
-    pub(super) emptied: BTreeSet<String>,
-    /// When it was asked for: it shows nothing older.
-    pub(super) begun: Instant,
 }
 
 impl Bundle {
-    fn named(name: &str, begun: Instant) -> Self {
+    fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            balancers: Vec::new(),
-            groups: Vec::new(),
-            policies: Vec::new(),
-            cloud_ips: Vec::new(),
-            taken: Vec::new(),
-            held: BTreeSet::new(),
-            emptied: BTreeSet::new(),
-            begun,
+            ..Self::default()
         }
     }
 
     /// All of an account, by name.
-    pub(super) fn all(account: &Account, begun: Instant) -> Vec<Self> {
+    pub(super) fn all(account: &Account) -> Vec<Self> {
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
-        let mut names: HashMap<&str, String> = HashMap::new();
+        let mut names: HashMap<&str, &str> = HashMap::new();
         let there = |balancer: &&Balancer| !balancer.is("deleted");
         for balancer in account.balancers.iter().filter(there) {
             let name = name_of(plain_name(&balancer.name), &balancer.id);
-            names.insert(&balancer.id, name.to_owned());
-            of(&mut all, name, begun).balancers.push(balancer.clone());
+            names.insert(&balancer.id, name);
+            of(&mut all, name).balancers.push(balancer.clone());
         }
         for group in account.groups.iter().filter(|one| !one.name.is_empty()) {
-            of(&mut all, &group.name, begun).groups.push(group.clone());
+            of(&mut all, &group.name).groups.push(group.clone());
         }
         for policy in account.policies.iter().filter(|one| !one.name.is_empty()) {
-            let bundle = of(&mut all, &policy.name, begun);
-            bundle.policies.push(policy.clone());
+            of(&mut all, &policy.name).policies.push(policy.clone());
         }
         for ip in &account.cloud_ips {
             let balancer = ip.load_balancer.as_ref();
@@ -102,27 +88,27 @@ impl Bundle {
             // The cloud may unmap it later than it deletes the load balancer.
             let was_here = balancer.is_some_and(|one| plain_name(&one.name) == ip.name);
             let is_free = was_here || ip.known_target().is_none();
-            let name = leads_to.or(Some(&ip.name).filter(|_| is_free));
+            let name = leads_to.copied().or(is_free.then_some(&ip.name));
             if let Some(name) = name.filter(|name| !name.is_empty()) {
-                of(&mut all, name, begun).cloud_ips.push(ip.clone());
+                of(&mut all, name).cloud_ips.push(ip.clone());
             }
         }
-        for bundle in all.values_mut() {
-            bundle.settle();
-            let taken = account.cloud_ips.iter().filter(|ip| {
-                let is_here = bundle.cloud_ips.iter().any(|own| own.id == ip.id);
-                ip.name == bundle.name && !is_here
-            });
-            bundle.taken = taken.cloned().collect();
+        for ip in &account.cloud_ips {
+            let named = all.get_mut(&ip.name);
+            if let Some(bundle) = named.filter(|bundle| !bundle.cloud_ips.contains(ip)) {
+                bundle.taken.push(ip.clone());
+            }
         }
-        all.into_values().collect()
+        let mut all: Vec<Self> = all.into_values().collect();
+        all.iter_mut().for_each(Self::settle);
+        all
     }
 
     /// Puts first what comes first.
     fn settle(&mut self) {
         self.balancers.sort_by_key(|balancer| !balancer.is_alive());
         self.groups
-            .sort_by_key(|group| marked(&group.description, marks::SERVICE).is_none());
+            .sort_by_key(|group| marked(group, marks::SERVICE).is_none());
         let held = self.balancers.first().into_iter();
         let held = held.flat_map(|balancer| &balancer.cloud_ips);
         self.held = held.map(|ip| ip.id.clone()).collect();
@@ -131,11 +117,6 @@ impl Bundle {
     /// The load balancer that serves, or will.
     pub(super) fn balancer(&self) -> Option<&Balancer> {
         self.balancers.iter().find(|balancer| balancer.is_alive())
-    }
-
-    fn balancer_mut(&mut self) -> Option<&mut Balancer> {
-        let mut all = self.balancers.iter_mut();
-        all.find(|balancer| balancer.is_alive())
     }
 
     /// The Cloud IP that is its own, or that leads here although nobody asks for it any more.
@@ -154,36 +135,15 @@ impl Bundle {
         ips.flat_map(|balancer| &balancer.cloud_ips)
             .flat_map(CloudIp::names)
     }
-
-    /// What is marked, or would bear the mark.
-    fn said(&self, key: &str) -> Option<&str> {
-        marked(&self.groups.first()?.description, key)
-    }
-
-    fn group(&mut self, id: &str) -> Option<&mut Group> {
-        self.groups.iter_mut().find(|group| group.id == id)
-    }
-
-    fn policy(&mut self, id: &str) -> Option<&mut Policy> {
-        self.policies.iter_mut().find(|policy| policy.id == id)
-    }
-
-    /// A Cloud IP is to lead to the load balancer of this identifier, or nowhere.
-    fn moves(&mut self, id: &str) {
-        let all = self.cloud_ips.iter_mut();
-        for ip in all.filter(|ip| ip.id == id) {
-            ip.is_moving = true;
-        }
-    }
 }
 
 fn name_of<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { id } else { name }
 }
 
-fn of<'a>(all: &'a mut BTreeMap<String, Bundle>, name: &str, begun: Instant) -> &'a mut Bundle {
+fn of<'a>(all: &'a mut BTreeMap<String, Bundle>, name: &str) -> &'a mut Bundle {
     all.entry(name.to_owned())
-        .or_insert_with(|| Bundle::named(name, begun))
+        .or_insert_with(|| Bundle::named(name))
 }
 
 /// What an object shows of a load balancer, by the name of all that is its Service's.
@@ -201,11 +161,11 @@ impl Listed for Bundle {
     }
 
     fn owner(&self) -> Option<&str> {
-        self.said(marks::SERVICE)
+        marked(self.groups.first()?, marks::SERVICE)
     }
 
     fn cluster(&self) -> Option<&str> {
-        self.said(marks::CLUSTER)
+        marked(self.groups.first()?, marks::CLUSTER)
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
@@ -220,8 +180,7 @@ impl Listed for Bundle {
         let is_leading = |ip: &CloudIp| ip.is_moving && ip.target().is_some();
         let is_in_the_way =
             self.balancers.iter().any(is_leaving) || self.cloud_ips.iter().any(is_leading);
-        let is_emptied =
-            |group: &Group| self.emptied.contains(&group.id) && !group.servers.is_empty();
+        let is_emptied = |group: &Group| group.is_emptied && !group.servers.is_empty();
         self.balancer().is_none() && is_in_the_way || self.groups.iter().any(is_emptied)
     }
 

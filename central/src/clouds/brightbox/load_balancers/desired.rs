@@ -64,10 +64,8 @@ impl Desired {
 
     /// The identifier of the Cloud IP, if the Service names it.
     pub(super) fn asked(&self) -> Option<String> {
-        let named = self
-            .chosen
-            .as_ref()
-            .filter(|_| self.wish != CloudIpWish::Own);
+        let chosen = self.chosen.as_ref();
+        let named = chosen.filter(|_| self.wish != CloudIpWish::Own);
         named.map(|ip| ip.id.clone())
     }
 }

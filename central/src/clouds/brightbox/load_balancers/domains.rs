@@ -55,9 +55,9 @@ mod tests {
 
     use async_trait::async_trait;
     use serde_json::json;
-    use tokio::time::Instant;
 
-    use super::super::super::api::{Acme, CloudIp, Domain};
+    use super::super::super::api::CloudIp;
+    use super::super::super::api::balancers::{Acme, Domain};
     use super::super::bundle::Account;
     use super::super::desired::tests::wanted;
     use super::super::options::tests::NAME as SERVICE;
@@ -93,7 +93,7 @@ mod tests {
             policies: Vec::new(),
             cloud_ips: Vec::new(),
         };
-        Bundle::all(&account, Instant::now()).remove(0)
+        Bundle::all(&account).remove(0)
     }
 
     #[tokio::test]

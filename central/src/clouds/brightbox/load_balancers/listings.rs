@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::super::api::{BALANCERS, Balancer, CLOUD_IPS, CloudIp, GROUPS, Group, POLICIES, Policy};
-use super::super::{Brightbox, NAME, malformed};
+use super::super::api::{Balancer, CloudIp, Group};
+use super::super::{Brightbox, NAME};
 use super::bundle::{Account, Bundle};
-use super::step::Step;
-use crate::cloud_api::{CloudError, Kind};
+use crate::cloud_api::CloudError;
 use crate::engine::listing::Listings;
 use crate::engine::pending::Pending;
 
@@ -28,13 +26,12 @@ pub(super) struct AccountListings {
 }
 
 /// What Cloud IPs were asked to lead to, groups to be empty, and load balancers to go.
-pub(super) struct Moves(Pending<Option<String>>);
+pub(super) struct Moves(pub(super) Pending<Option<String>>);
 
 impl AccountListings {
     pub(super) fn new(cloud: &Arc<Brightbox>) -> Self {
-        let cloud_ips = Arc::new(Listings::of(NAME, cloud, |cloud| async move {
-            all(&cloud, &CLOUD_IPS, |ip: &CloudIp| &ip.id).await
-        }));
+        let cloud_ips = Listings::of(NAME, cloud, |cloud| async move { cloud.client.all().await });
+        let cloud_ips = Arc::new(cloud_ips);
         let moves = Arc::new(Moves(Pending::new(TAKES)));
         let parts = Arc::new((cloud.clone(), cloud_ips.clone(), moves.clone()));
         let bundles = Listings::of(NAME, &parts, |parts| async move {
@@ -50,22 +47,7 @@ impl AccountListings {
 }
 
 impl Moves {
-    /// The cloud has taken a step, and may do it later.
-    pub(super) fn taken(&self, step: &Step, planned: &[String]) {
-        let (id, target) = match step {
-            Step::MapCloudIp { ip, balancer, .. } => (ip.id(planned), balancer.id(planned)),
-            Step::UnmapCloudIp { ip, .. } => (Some(ip.id.as_str()), None),
-            Step::EmptyGroup { group: id, .. } | Step::DeleteBalancer { id, .. } => {
-                (Some(id.as_str()), None)
-            }
-            _ => return,
-        };
-        if let Some(id) = id {
-            self.0.takes(id, target.map(ToOwned::to_owned));
-        }
-    }
-
-    /// Whether the cloud was asked to delete this load balancer.
+    /// Whether the cloud was asked to delete this load balancer, or to empty this group.
     fn is_leaving(&self, id: &str) -> bool {
         self.0.is_open(id, |_| false)
     }
@@ -97,10 +79,13 @@ async fn list(
 ) -> Result<Vec<Bundle>, CloudError> {
     let begun = Instant::now();
     // One after the other: a cloud that is too busy for one of them is not asked for the next.
-    let balancers = all(cloud, &BALANCERS, |one: &Balancer| &one.id).await?;
+    let balancers: Vec<Balancer> = cloud.client.all().await?;
     let balancers = balancers.into_iter().map(|one| moves.seen_balancer(one));
-    let groups = all(cloud, &GROUPS, |one: &Group| &one.id).await?;
-    let policies = all(cloud, &POLICIES, |one: &Policy| &one.id).await?;
+    let mut groups: Vec<Group> = cloud.client.all().await?;
+    for group in &mut groups {
+        group.is_emptied = moves.is_leaving(&group.id);
+    }
+    let policies = cloud.client.all().await?;
     let cloud_ips = cloud_ips.get(begun).await?;
     let cloud_ips = cloud_ips.all.iter().cloned().map(|ip| moves.seen(ip));
     let account = Account {
@@ -109,33 +94,14 @@ async fn list(
         policies,
         cloud_ips: cloud_ips.collect(),
     };
-    let mut bundles = Bundle::all(&account, begun);
-    let emptied = moves.0.ids();
-    for bundle in &mut bundles {
-        bundle.emptied.clone_from(&emptied);
-    }
-    Ok(bundles)
-}
-
-/// All of a kind. What has no identifier makes the whole answer worthless.
-async fn all<T: DeserializeOwned>(
-    cloud: &Brightbox,
-    kind: &Kind,
-    id: fn(&T) -> &String,
-) -> Result<Vec<T>, CloudError> {
-    let request = cloud.of_account(kind.list(&[]));
-    let all: Vec<T> = cloud.client.fetch(&request).await?;
-    if all.iter().any(|one| id(one).is_empty()) {
-        let problem = format!("{}: something listed has no identifier", kind.list);
-        return Err(malformed(problem));
-    }
-    Ok(all)
+    Ok(Bundle::all(&account))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::api::Reference;
+    use super::super::plan::deleted;
     use super::*;
+    use crate::cloud_api::Reference;
 
     #[tokio::test(start_paused = true)]
     async fn what_was_deleted_is_on_its_way_out_although_it_shows_late() {
@@ -155,11 +121,7 @@ mod tests {
             (balancer.is_alive(), moves.seen(ip.clone()).is_moving)
         };
         assert_eq!(seen(), (true, false));
-        let delete = Step::DeleteBalancer {
-            id: balancer.id.clone(),
-            name: String::new(),
-        };
-        moves.taken(&delete, &[]);
+        moves.0.takes_step(&deleted(&balancer, ""), &[]);
         assert_eq!(seen(), (false, true));
         // It is asked again if nothing comes of it.
         tokio::time::advance(TAKES).await;

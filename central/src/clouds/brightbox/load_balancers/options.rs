@@ -89,22 +89,11 @@ impl CloudIpWish {
 impl Options {
     /// Reads everything that a Service asks for; `name`: of all that is its own.
     pub(super) fn read(reader: &mut Reader<'_>, name: String) -> Self {
-        if reader.service.wants_session_affinity {
-            let remedy = format!(
-                "is not known to load balancers of Brightbox; write None, and source-address in annotation {} for the same \
-                 effect",
-                keys::POLICY.key
-            );
-            reader.fault("spec.sessionAffinity".to_owned(), "ClientIP", remedy);
-        }
-        if reader.service.ports.is_empty() {
-            let remedy = "has none; write one at least";
-            reader.fault("spec.ports".to_owned(), "", remedy);
-        }
-        let ports = reader.ports("Brightbox", &["TCP"]);
+        reader.without_affinity("Brightbox", &keys::POLICY, "source-address");
+        let ports = reader.some_ports("Brightbox", &["TCP"]);
         let protocol = reader.word(&keys::PROTOCOL).unwrap_or("http");
-        let ssl_ports = ssl_ports(reader, protocol);
-        let domains = domains(reader, protocol);
+        check_https(reader, protocol);
+        let ssl_ports = ssl_ports(reader);
         if let Some(text) = reader.value(&keys::BUFFER_SIZE) {
             let what = "has no effect: load balancers have no such size any more; take it off";
             reader.question(&keys::BUFFER_SIZE, text, what);
@@ -130,7 +119,7 @@ impl Options {
             name,
             listeners: ports.into_iter().map(listener).collect(),
             policy,
-            domains,
+            domains: listed(reader, &keys::SSL_DOMAINS),
             cloud_ip: CloudIpWish::read(reader),
             check: check(reader),
             has_sources: !reader.source_ranges().is_empty(),
@@ -140,13 +129,12 @@ impl Options {
 
 fn check(reader: &mut Reader<'_>) -> HealthCheck {
     let interval = reader.first_of(&keys::CHECK_INTERVAL, &keys::AWS_INTERVAL);
+    let kind = reader.word(&keys::CHECK_PROTOCOL).unwrap_or_default();
+    let remedy = "is no path; write it like /healthz, without ?, # and %";
     HealthCheck {
-        kind: reader
-            .word(&keys::CHECK_PROTOCOL)
-            .unwrap_or_default()
-            .to_owned(),
+        kind: kind.to_owned(),
         port: 0,
-        request: request(reader),
+        request: reader.path(&keys::CHECK_REQUEST, &['?', '#', '%'], remedy),
         interval: reader.unsigned(interval),
         timeout: reader.unsigned(&keys::CHECK_TIMEOUT),
         threshold_up: reader.unsigned(&keys::HEALTHY),
@@ -154,79 +142,56 @@ fn check(reader: &mut Reader<'_>) -> HealthCheck {
     }
 }
 
-fn request(reader: &mut Reader<'_>) -> Option<String> {
-    let key = &keys::CHECK_REQUEST;
-    let text = reader.value(key)?;
-    let is_wrong = |c: char| ['?', '#', '%'].contains(&c) || c.is_control();
-    if !text.is_empty() && (!text.starts_with('/') || text.contains(is_wrong)) {
-        let remedy = "is no path; write it like /healthz, without ?, # and %";
-        reader.fault_in(key, text, remedy);
+fn listed(reader: &Reader<'_>, key: &Annotation) -> BTreeSet<String> {
+    reader.parts(key).map(ToOwned::to_owned).collect()
+}
+
+/// What is said of HTTPS must have ports and domains that it is about. Without port 443 nothing is HTTPS by itself,
+/// as the Go controller sees it.
+fn check_https(reader: &mut Reader<'_>, protocol: &str) {
+    let has_domains = reader.value(&keys::SSL_DOMAINS).is_some();
+    let mut ports = reader.service.ports.iter();
+    let lacks_443 = protocol == "http" && !ports.any(|port| port.port == HTTPS_PORT);
+    let mut is_first = true;
+    for key in [&keys::SSL_PORTS, &keys::SSL_DOMAINS] {
+        let Some(text) = reader.value(key) else {
+            continue;
+        };
+        let of_protocol = keys::PROTOCOL.key;
+        if protocol == "tcp" {
+            let remedy =
+                format!("is of no use with {of_protocol}: tcp; take it off, or write http there");
+            reader.fault_in(key, text, remedy);
+        } else if !has_domains {
+            let domains = keys::SSL_DOMAINS.key;
+            let remedy = format!("needs the annotation {domains} too; write it");
+            reader.fault_in(key, text, remedy);
+        }
+        if lacks_443 && is_first {
+            let remedy = format!(
+                "needs a port 443 of the Service, or {of_protocol}: https; add one of them, or take it off"
+            );
+            reader.fault_in(key, text, remedy);
+        }
+        is_first = false;
     }
-    Some(text.to_owned())
 }
 
 /// The numbers and names of ports with HTTPS besides 443.
-fn ssl_ports(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
+fn ssl_ports(reader: &mut Reader<'_>) -> BTreeSet<String> {
     let key = &keys::SSL_PORTS;
-    let Some(text) = reader.value(key) else {
-        return BTreeSet::new();
-    };
-    if protocol == "tcp" {
-        reader.fault_in(key, text, without_https());
-    } else if reader.value(&keys::SSL_DOMAINS).is_none() {
-        let remedy = format!(
-            "needs the annotation {} too; write it",
-            keys::SSL_DOMAINS.key
-        );
-        reader.fault_in(key, text, remedy);
-    }
-    needs_443(reader, key, text, protocol);
-    let ports: BTreeSet<String> = reader
-        .parts(key)
-        .filter(|port| *port != "*")
-        .map(ToOwned::to_owned)
-        .collect();
+    let mut listed = listed(reader, key);
+    listed.remove("*");
     let service = reader.service;
     let is_known = |listed: &&String| {
         let mut ports = service.ports.iter();
         ports.any(|port| port.name.as_ref() == Some(listed) || port.port.to_string() == **listed)
     };
-    if let Some(strange) = ports.iter().find(|port| !is_known(port)) {
+    if let Some(strange) = listed.iter().find(|port| !is_known(port)) {
         let what = format!("names {strange}, which is no port of the Service; correct it");
-        reader.question(key, text, &what);
+        reader.question(key, reader.value(key).unwrap_or_default(), &what);
     }
-    ports
-}
-
-fn domains(reader: &mut Reader<'_>, protocol: &str) -> BTreeSet<String> {
-    let key = &keys::SSL_DOMAINS;
-    let Some(text) = reader.value(key) else {
-        return BTreeSet::new();
-    };
-    if protocol == "tcp" {
-        reader.fault_in(key, text, without_https());
-    }
-    if reader.value(&keys::SSL_PORTS).is_none() {
-        needs_443(reader, key, text, protocol);
-    }
-    reader.parts(key).map(ToOwned::to_owned).collect()
-}
-
-fn without_https() -> String {
-    let key = keys::PROTOCOL.key;
-    format!("is of no use with {key}: tcp; take it off, or write http there")
-}
-
-/// Without port 443 nothing is HTTPS by itself, as the Go controller sees it.
-fn needs_443(reader: &mut Reader<'_>, key: &Annotation, text: &str, protocol: &str) {
-    let mut ports = reader.service.ports.iter();
-    if protocol == "http" && !ports.any(|port| port.port == HTTPS_PORT) {
-        let remedy = format!(
-            "needs a port 443 of the Service, or {}: https; add one of them, or take it off",
-            keys::PROTOCOL.key
-        );
-        reader.fault_in(key, text, remedy);
-    }
+    listed
 }
 
 #[cfg(test)]

@@ -7,15 +7,16 @@ mod balancer;
 mod cloud_ips;
 mod firewall;
 
-use mooring_common::engine::Plan;
+use mooring_common::engine::{Impact, Plan};
 
 use super::super::api::{Balancer, CloudIp, Group, plain_name};
 use super::bundle::Bundle;
 use super::desired::Desired;
-use super::step::Step;
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::engine::provider::{Listed as _, Unready};
+use crate::engine::resource_step::ResourceStep;
 use crate::engine::stages::Made;
+use crate::engine::step::{Effect, PoolRef};
 
 /// The steps in order.
 ///
@@ -24,7 +25,7 @@ use crate::engine::stages::Made;
 pub(super) fn plan(
     desired: &Desired,
     observed: Option<&Bundle>,
-) -> Result<Plan<Step>, ReconcileError> {
+) -> Result<Plan<ResourceStep>, ReconcileError> {
     let dead = observed.into_iter().flat_map(|bundle| &bundle.balancers);
     let delete = |balancer: &Balancer| deleted(balancer, plain_name(&balancer.name));
     let mut dead = dead.filter(|balancer| !balancer.is_alive()).peekable();
@@ -43,7 +44,7 @@ pub(super) fn plan(
     let mut emptied = Vec::new();
     if let Some(balancer) = balancer::steps(desired, observed, &mut made) {
         steps.extend(balancer.first);
-        let mapped = cloud_ips::mapped(desired, ip.reference, balancer.reference, alive);
+        let mapped = cloud_ips::mapped(desired, &ip.reference, &balancer.reference, alive);
         steps.extend(mapped);
         emptied = balancer.last;
     }
@@ -57,11 +58,12 @@ pub(super) fn plan(
     Ok(steps.into_iter().collect())
 }
 
-fn deleted(balancer: &Balancer, name: &str) -> Step {
-    Step::DeleteBalancer {
-        id: balancer.id.clone(),
-        name: name.to_owned(),
-    }
+/// Deletes a load balancer of this name.
+pub(super) fn deleted(balancer: &Balancer, name: &str) -> ResourceStep {
+    ResourceStep::delete_named(balancer, name)
+        .with_impact(Impact::Major)
+        .with_effect(Effect::DeleteBalancer(name.to_owned(), name.to_owned()))
+        .later(PoolRef::None)
 }
 
 /// What the Service has to wait for before its status says anything new.
@@ -80,7 +82,7 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
     let Some(chosen) = chosen.filter(|ip| balancer.is_at(ip)) else {
         return wait("Brightbox is mapping the Cloud IP to the load balancer");
     };
-    if cloud_ips::are_left(observed, chosen) {
+    if observed.cloud_ips.iter().any(|ip| ip.id != chosen.id) {
         return wait("Brightbox is unmapping the former Cloud IP");
     }
     if !desired.is_https() {
@@ -109,21 +111,19 @@ pub(super) fn unready(desired: &Desired, observed: &Bundle) -> Option<Unready> {
 /// The load balancer goes first, and all else once it is gone and nothing leads there any more. What proves whose
 /// the rest is goes last: the server group if it bears a mark, else the Cloud IPs, whose names are in the Service's
 /// status.
-pub(super) fn removal(bundle: &Bundle) -> Vec<Step> {
+pub(super) fn removal(bundle: &Bundle) -> Vec<ResourceStep> {
     if !bundle.balancers.is_empty() {
         let balancers = bundle.balancers.iter();
         return balancers.map(|one| deleted(one, &bundle.name)).collect();
     }
     let mapped = bundle.cloud_ips.iter().filter(|ip| ip.target().is_some());
-    let mapped: Vec<Step> = mapped.map(given_back).collect();
+    let mapped: Vec<ResourceStep> = mapped.map(given_back).collect();
     if !mapped.is_empty() {
         return mapped;
     }
     let ips = bundle.cloud_ips.iter().map(given_back);
-    let policies = bundle.policies.iter().map(|policy| Step::DeletePolicy {
-        id: policy.id.clone(),
-        name: policy.name.clone(),
-    });
+    let policies = bundle.policies.iter();
+    let policies = policies.map(|policy| ResourceStep::delete_named(policy, &policy.name));
     let groups = bundle.groups.iter().flat_map(emptied_and_deleted);
     match bundle.owner() {
         Some(_) => ips.chain(policies).chain(groups).collect(),
@@ -132,26 +132,19 @@ pub(super) fn removal(bundle: &Bundle) -> Vec<Step> {
 }
 
 /// One that still leads to what is gone is unmapped first.
-fn given_back(ip: &CloudIp) -> Step {
+fn given_back(ip: &CloudIp) -> ResourceStep {
     match ip.target() {
-        Some(_) => Step::UnmapCloudIp {
-            ip: ip.clone(),
-            asked: None,
-        },
-        None => Step::DeleteCloudIp { ip: ip.clone() },
+        Some(_) => cloud_ips::unmapped(ip, None),
+        None => ResourceStep::delete(ip, format!("delete Cloud IP {}", ip.shown())),
     }
 }
 
-fn emptied_and_deleted(group: &Group) -> Vec<Step> {
-    let empty = (!group.servers.is_empty()).then(|| Step::EmptyGroup {
-        group: group.id.clone(),
-        servers: group.servers.clone(),
-    });
-    let delete = Step::DeleteGroup {
-        id: group.id.clone(),
-        name: group.name.clone(),
-    };
-    empty.into_iter().chain([delete]).collect()
+fn emptied_and_deleted(group: &Group) -> Vec<ResourceStep> {
+    let of = PoolRef::Known(group.id.clone());
+    let emptied = firewall::without(&of, &group.servers).later(PoolRef::None);
+    let emptied = Some(emptied).filter(|_| !group.servers.is_empty());
+    let deleted = ResourceStep::delete_named(group, &group.name);
+    emptied.into_iter().chain([deleted]).collect()
 }
 
 #[cfg(test)]

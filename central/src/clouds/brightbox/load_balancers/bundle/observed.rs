@@ -2,18 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use tokio::time::Instant;
-
-use super::super::super::api::{Balancer, CloudIp, Group, Policy, Reference};
-use super::super::step::Step;
+use super::super::super::api::{Balancer, Group};
 use super::Bundle;
 use crate::engine::members::Members;
 use crate::engine::pool::NoMember;
 use crate::engine::provider;
+use crate::engine::resource_step::ResourceStep;
 
 impl provider::Observed for Bundle {
     type Listed = Self;
-    type Step = Step;
+    type Step = ResourceStep;
     type Member = NoMember;
 
     fn listed(&self) -> &Self {
@@ -46,8 +44,8 @@ impl provider::Observed for Bundle {
             let mut servers = servers.iter();
             servers.any(|server| machines.contains(server.as_str()))
         };
-        let mut listeners = self.balancers.iter().flat_map(|one| &one.listeners);
-        let nodes = self.balancers.iter().map(|balancer| &balancer.nodes);
+        let mut listeners = self.balancers.iter().flat_map(|one| &one.spec.listeners);
+        let nodes = self.balancers.iter().map(|balancer| &balancer.spec.nodes);
         let servers = nodes.chain(self.groups.iter().map(|group| &group.servers));
         let mut servers = servers.filter(|servers| !servers.is_empty()).peekable();
         if servers.peek().is_none() {
@@ -69,87 +67,22 @@ impl provider::Observed for Bundle {
         self.cloud_ips.retain(|ip| ip.id != id || ip.name == name);
     }
 
-    fn created(step: &Step, _id: &str) -> Option<Self> {
-        match step {
-            Step::CreateGroup(new) => Some(Self::named(&new.name, Instant::now())),
-            _ => None,
-        }
+    fn created(step: &ResourceStep, _id: &str) -> Option<Self> {
+        let new = step.creates::<Group>()?;
+        Some(Self::named(new.get("name")?.as_str()?))
     }
 
-    fn take(&mut self, step: &Step, made: &str, planned: &mut Vec<String>) {
-        let id = made.to_owned();
-        match step {
-            Step::CreateGroup(new) => {
-                planned.push(id.clone());
-                self.groups.push(Group { id, ..new.clone() });
-                self.settle();
-            }
-            Step::AddServers { group, servers } => {
-                if let Some(group) = group.id(planned).and_then(|id| self.group(id)) {
-                    group.servers.extend(servers.iter().cloned());
-                }
-            }
-            Step::RemoveServers { group, servers } => {
-                if let Some(group) = self.group(group) {
-                    group.servers.retain(|server| !servers.contains(server));
-                }
-            }
-            Step::CreatePolicy { name, group } => {
-                let group = group.id(planned).map(Reference::of);
-                planned.push(id.clone());
-                self.policies.push(Policy {
-                    id,
-                    name: name.clone(),
-                    server_group: group,
-                    ..Policy::default()
-                });
-            }
-            Step::ApplyPolicy { policy, group } => {
-                let group = group.id(planned).map(Reference::of);
-                if let Some(policy) = self.policy(policy) {
-                    policy.server_group = group;
-                }
-            }
-            Step::Rule(policy, edit) => {
-                if let Some(policy) = policy.id(planned).and_then(|id| self.policy(id)) {
-                    edit.take(&mut policy.rules, id);
-                }
-            }
-            Step::CreateCloudIp { name } => {
-                planned.push(id.clone());
-                self.cloud_ips.push(CloudIp {
-                    id,
-                    name: name.clone(),
-                    ..CloudIp::default()
-                });
-            }
-            Step::MapCloudIp { ip, .. } => {
-                if let Some(id) = ip.id(planned) {
-                    self.moves(id);
-                }
-            }
-            Step::UnmapCloudIp { ip, .. } => self.moves(&ip.id),
-            Step::DeleteCloudIp { ip } => self.cloud_ips.retain(|own| own.id != ip.id),
-            Step::CreateBalancer(new) => {
-                planned.push(id.clone());
-                self.balancers.push(new.as_it_is(id));
-                self.settle();
-            }
-            Step::ChangeBalancer { change, .. } => {
-                if let Some(balancer) = self.balancer_mut() {
-                    change.take(balancer);
-                }
-            }
-            Step::RemoveNodes { nodes, .. } => {
-                if let Some(balancer) = self.balancer_mut() {
-                    balancer.nodes.retain(|node| !nodes.contains(node));
-                }
-            }
-            // Removals look anew.
-            Step::EmptyGroup { .. }
-            | Step::DeleteBalancer { .. }
-            | Step::DeletePolicy { .. }
-            | Step::DeleteGroup { .. } => {}
+    fn take(&mut self, step: &ResourceStep, made: &str, planned: &mut Vec<String>) {
+        if let Some(policy) = self.policies.first_mut() {
+            step.take(&mut policy.rules, made, planned);
         }
+        let is_referred_to = step.take(&mut self.groups, made, planned)
+            || step.take(&mut self.policies, made, planned)
+            || step.take(&mut self.cloud_ips, made, planned)
+            || step.take(&mut self.balancers, made, planned);
+        if is_referred_to {
+            planned.push(made.to_owned());
+        }
+        self.settle();
     }
 }

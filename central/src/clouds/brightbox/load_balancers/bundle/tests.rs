@@ -35,7 +35,7 @@ fn with(ip: CloudIp) -> Bundle {
             ..ip
         }],
     };
-    let mut all = Bundle::all(&account, Instant::now()).into_iter();
+    let mut all = Bundle::all(&account).into_iter();
     all.find(|bundle| bundle.name == NAME).expect("it is there")
 }
 

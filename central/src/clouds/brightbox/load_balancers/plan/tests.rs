@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use mooring_common::engine::{Impact, Step as _};
 use serde_json::json;
-use tokio::time::Instant;
 
-use crate::clouds::brightbox::api::{Acme, CloudIp, Domain, Reference};
+use crate::cloud_api::Reference;
+use crate::clouds::brightbox::api::balancers::{Acme, Domain};
+use crate::clouds::brightbox::api::{BALANCERS, CLOUD_IPS, CloudIp};
 
 use super::super::bundle::{Account, Bundle};
 use super::super::desired::tests::wanted;
@@ -17,6 +18,7 @@ use super::super::options::CloudIpWish;
 use super::super::options::tests::NAME;
 use super::*;
 use crate::engine::provider::Observed;
+use crate::engine::resource_step::Operation;
 
 const AB: &[&str] = &["srv-aaaaa", "srv-bbbbb"];
 
@@ -30,7 +32,7 @@ fn carried_out(
     desired: &Desired,
     observed: Option<Bundle>,
     known: &[CloudIp],
-) -> (Vec<Step>, Bundle) {
+) -> (Vec<ResourceStep>, Bundle) {
     let (mut bundle, mut all) = (observed, Vec::new());
     for number in 0..8 {
         let mut desired = desired.clone();
@@ -56,17 +58,13 @@ fn carried_out(
             let mut there = bundle
                 .or_else(|| <Bundle as Observed>::created(step, &made))
                 .unwrap();
-            let target = match step {
-                Step::MapCloudIp { ip, balancer, .. } => Some((
-                    ip.id(&planned).unwrap().to_owned(),
-                    balancer.id(&planned).map(ToOwned::to_owned),
-                )),
-                Step::UnmapCloudIp { ip, .. } => Some((ip.id.clone(), None)),
-                _ => None,
+            let target = match step.kind.path == CLOUD_IPS.path {
+                true => step.awaited(&planned),
+                false => None,
             };
             there.take(step, &made, &mut planned);
-            if let Step::DeleteBalancer { id, .. } = step {
-                there.balancers.retain(|balancer| balancer.id != *id);
+            let is_deletion = matches!(step.operation, Operation::Delete(_));
+            if is_deletion && step.kind.path == BALANCERS.path {
                 for ip in &mut there.cloud_ips {
                     (ip.load_balancer, ip.status) = (None, None);
                 }
@@ -115,7 +113,7 @@ fn listed(bundle: Bundle, cloud_ips: Vec<CloudIp>) -> Option<Bundle> {
         policies: bundle.policies,
         cloud_ips,
     };
-    let mut all = Bundle::all(&account, Instant::now()).into_iter();
+    let mut all = Bundle::all(&account).into_iter();
     all.find(|bundle| bundle.name == NAME)
 }
 
@@ -129,7 +127,7 @@ fn by_go(mut bundle: Bundle) -> Bundle {
     bundle
 }
 
-fn shown(steps: &[Step]) -> Vec<String> {
+fn shown(steps: &[ResourceStep]) -> Vec<String> {
     steps.iter().map(ToString::to_string).collect()
 }
 
@@ -258,9 +256,9 @@ fn what_nobody_asks_for_any_more_is_as_the_cloud_makes_it() {
     let (steps, bundle) = carried_out(&plain, Some(there.clone()), &[]);
     assert_eq!(steps.len(), 1);
     let balancer = &bundle.balancers[0];
-    assert_eq!(balancer.policy.as_deref(), Some("least-connections"));
-    assert_eq!(balancer.healthcheck.interval, Some(5000));
-    assert_eq!(balancer.listeners[0].timeout, Some(50_000));
+    assert_eq!(balancer.spec.policy.as_deref(), Some("least-connections"));
+    assert_eq!(balancer.spec.healthcheck.interval, Some(5000));
+    assert_eq!(balancer.spec.listeners[0].timeout, Some(50_000));
     // Of what the Go controller has made, a person may have set it.
     let (steps, _) = carried_out(&plain, Some(by_go(there)), &[]);
     assert_eq!(shown(&steps), [""; 0]);
@@ -270,7 +268,7 @@ fn what_nobody_asks_for_any_more_is_as_the_cloud_makes_it() {
 fn neither_order_nor_marker_of_the_vendor_makes_a_difference() {
     let desired = desired("80 443", &[], AB);
     let mut there = by_go(built(&desired));
-    there.balancers[0].listeners.reverse();
+    there.balancers[0].spec.listeners.reverse();
     there.balancers[0].name = format!(" {NAME} #type:container");
     let ips = there.cloud_ips.clone();
     let there = listed(there, ips).unwrap();
@@ -356,7 +354,7 @@ fn what_is_lost_is_made_again() {
         |bundle: &mut Bundle| bundle.policies.clear(),
         |bundle: &mut Bundle| bundle.policies[0].rules.clear(),
         |bundle: &mut Bundle| bundle.policies[0].server_group = None,
-        |bundle: &mut Bundle| bundle.balancers[0].nodes.clear(),
+        |bundle: &mut Bundle| bundle.balancers[0].spec.nodes.clear(),
         |bundle: &mut Bundle| bundle.groups[0].servers.clear(),
     ] {
         let mut there = built(&desired);

@@ -5,7 +5,7 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::simulation::{Simulation, cloud_ip, ports};
 use super::*;
-use crate::clouds::brightbox::api::{Group, Listener, Policy, Rule, RuleSpec};
+use crate::clouds::brightbox::api::{BalancerSpec, Group, Listener, Policy, Rule, RuleSpec};
 
 const NAMED: &str = "cip-named";
 const ADDRESS: &str = "192.0.2.9";
@@ -81,7 +81,10 @@ fn of_others() -> Account {
             id: "lba-other".to_owned(),
             name: other.to_owned(),
             status: Some("active".to_owned()),
-            nodes: SERVERS.map(ToOwned::to_owned).into(),
+            spec: BalancerSpec {
+                nodes: SERVERS.map(ToOwned::to_owned).into(),
+                ..BalancerSpec::default()
+            },
             cloud_ips: vec![used.clone()],
             ..Balancer::default()
         }],
@@ -90,6 +93,7 @@ fn of_others() -> Account {
             name: "web2.default.kubernetes".to_owned(),
             description: "mooring.dev cluster=prod service=another".to_owned(),
             servers: SERVERS.map(ToOwned::to_owned).into(),
+            ..Group::default()
         }],
         policies: vec![Policy {
             id: "fwp-other".to_owned(),
@@ -139,7 +143,7 @@ fn settled(desired: &Desired) -> Simulation {
 }
 
 /// Carries out plans until one is empty and the cloud is done. Gives the steps of all.
-fn comes_to_rest(simulation: &mut Simulation, desired: &Desired) -> Vec<Step> {
+fn comes_to_rest(simulation: &mut Simulation, desired: &Desired) -> Vec<ResourceStep> {
     let mut all = Vec::new();
     for _ in 0..ROUNDS {
         let plan = plan(&simulation.looked_up(desired), simulation.bundle().as_ref());
@@ -174,10 +178,13 @@ const DAMAGES: [fn(&mut Own<'_>); 20] = [
         own.groups()
             .for_each(|group| group.servers.extend(SERVERS.map(ToOwned::to_owned)));
     },
-    |own| own.balancers().for_each(|balancer| balancer.nodes.clear()),
     |own| {
         own.balancers()
-            .for_each(|balancer| balancer.nodes.extend(SERVERS.map(ToOwned::to_owned)));
+            .for_each(|balancer| balancer.spec.nodes.clear())
+    },
+    |own| {
+        own.balancers()
+            .for_each(|balancer| balancer.spec.nodes.extend(SERVERS.map(ToOwned::to_owned)));
     },
     |own| {
         own.0
@@ -217,7 +224,7 @@ const DAMAGES: [fn(&mut Own<'_>); 20] = [
     |own| {
         // Node ports that the Service had before.
         own.balancers().for_each(|balancer| {
-            for listener in &mut balancer.listeners {
+            for listener in &mut balancer.spec.listeners {
                 listener.target += 1000;
             }
         });
@@ -230,7 +237,7 @@ const DAMAGES: [fn(&mut Own<'_>); 20] = [
     |own| {
         own.balancers().for_each(|balancer| {
             balancer.name = format!("{NAME} #type:container");
-            balancer.listeners.reverse();
+            balancer.spec.listeners.reverse();
             balancer.acme = None;
         });
     },
@@ -303,7 +310,7 @@ fn is_as_wanted(desired: &Desired, simulation: &Simulation) -> Result<(), String
     };
     let idle = desired.listeners[0].timeout;
     let wanted = &desired.check;
-    let check = &balancer.healthcheck;
+    let check = &balancer.spec.healthcheck;
     let domains: BTreeSet<String> = balancer
         .domains()
         .map(|one| one.identifier.clone())
@@ -317,14 +324,19 @@ fn is_as_wanted(desired: &Desired, simulation: &Simulation) -> Result<(), String
     let at = |id: &str| balancer.cloud_ips.iter().any(|ip| ip.id == id);
     let facts = [
         ("servers of the group", group.servers == desired.servers),
-        ("nodes", balancer.nodes == desired.servers),
+        ("nodes", balancer.spec.nodes == desired.servers),
         (
             "listeners",
-            listeners(&balancer.listeners) == listeners(&desired.listeners),
+            listeners(&balancer.spec.listeners) == listeners(&desired.listeners),
         ),
         (
             "idle timeout",
-            idle.is_none() || balancer.listeners.iter().all(|one| one.timeout == idle),
+            idle.is_none()
+                || balancer
+                    .spec
+                    .listeners
+                    .iter()
+                    .all(|one| one.timeout == idle),
         ),
         (
             "check",
@@ -337,7 +349,7 @@ fn is_as_wanted(desired: &Desired, simulation: &Simulation) -> Result<(), String
         ),
         (
             "policy",
-            desired.policy.is_none() || balancer.policy.as_deref() == desired.policy,
+            desired.policy.is_none() || balancer.spec.policy.as_deref() == desired.policy,
         ),
         (
             "domains",
@@ -370,7 +382,7 @@ fn is_as_wanted(desired: &Desired, simulation: &Simulation) -> Result<(), String
 }
 
 /// Carries one plan out, and holds every moment of it against what users may notice.
-fn carried_out_in_view(desired: &Desired, simulation: &mut Simulation) -> Plan<Step> {
+fn carried_out_in_view(desired: &Desired, simulation: &mut Simulation) -> Plan<ResourceStep> {
     let desired = simulation.looked_up(desired);
     let plan = plan(&desired, simulation.bundle().as_ref()).unwrap();
     let strangers = others(&simulation.account);
@@ -475,7 +487,7 @@ proptest! {
             simulation.take(step);
         }
         if let (Some(there), Some(now)) = (before.alive(), simulation.alive()) {
-            prop_assert!(there.nodes.is_subset(&now.nodes), "{}", plan);
+            prop_assert!(there.spec.nodes.is_subset(&now.spec.nodes), "{}", plan);
         }
         for group in &before.account.groups {
             let now = simulation.account.groups.iter().find(|one| one.id == group.id);
@@ -509,7 +521,10 @@ proptest! {
     }
 }
 
-fn is_leaving(simulation: &Simulation, step: &Step) -> bool {
+fn is_leaving(simulation: &Simulation, step: &ResourceStep) -> bool {
+    let Operation::Delete(PoolRef::Known(id)) = &step.operation else {
+        return false;
+    };
     let mut all = simulation.account.balancers.iter();
-    matches!(step, Step::DeleteBalancer { id, .. } if all.any(|one| one.id == *id && one.is("deleting")))
+    all.any(|one| one.id == *id && one.is("deleting"))
 }

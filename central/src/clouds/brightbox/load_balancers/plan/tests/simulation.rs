@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use tokio::time::Instant;
+use serde_json::{Value, json};
 
+use crate::cloud_api::Reference;
 use crate::clouds::brightbox::api::{
-    Balancer, CloudIp, Group, MOST_PORTS, Policy, Reference, Rule, RuleSpec, plain_name,
+    BALANCERS, Balancer, CLOUD_IPS, CloudIp, GROUPS, Group, MOST_PORTS, POLICIES, Policy, RULES,
+    Rule, RuleSpec, plain_name,
 };
 use crate::clouds::brightbox::load_balancers::bundle::{Account, Bundle};
 use crate::clouds::brightbox::load_balancers::desired::Desired;
 use crate::clouds::brightbox::load_balancers::options::CloudIpWish;
-use crate::clouds::brightbox::load_balancers::step::Step;
-use crate::engine::port_rules::Edit;
-use crate::engine::step::PoolRef;
+use crate::engine::resource_step::{Operation, ResourceStep};
 
 /// An account, and how far a plan has come.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Simulation {
         for ip in &mut account.cloud_ips {
             ip.is_moving = self.moves.iter().any(|(id, _)| *id == ip.id);
         }
-        let mut all = Bundle::all(&account, Instant::now()).into_iter();
+        let mut all = Bundle::all(&account).into_iter();
         all.find(|bundle| bundle.name == self.name)
     }
 
@@ -123,8 +123,8 @@ impl Simulation {
         let Some(balancer) = self.alive() else {
             return BTreeSet::new();
         };
-        let all = balancer.listeners.iter().flat_map(|listener| {
-            let nodes = balancer.nodes.iter();
+        let all = balancer.spec.listeners.iter().flat_map(|listener| {
+            let nodes = balancer.spec.nodes.iter();
             nodes.map(|node| (listener.port, listener.target, node.clone()))
         });
         all.collect()
@@ -202,13 +202,6 @@ impl Simulation {
             .expect("the rule is there")
     }
 
-    fn id(&self, reference: &PoolRef) -> String {
-        reference
-            .id(&self.planned)
-            .expect("it was made before")
-            .to_owned()
-    }
-
     /// Whether a server group has a policy.
     fn has_policy(&self, group: &str) -> bool {
         let mut all = self.account.policies.iter();
@@ -220,121 +213,66 @@ impl Simulation {
         })
     }
 
-    /// Takes a step, which must be possible.
-    pub(super) fn take(&mut self, step: &Step) {
+    /// Takes a step, which must be possible, by what the cloud is told.
+    pub(super) fn take(&mut self, step: &ResourceStep) {
         assert!(
             step.request(&self.planned).is_some(),
             "{step} has no request"
         );
+        let told = step.told(&self.planned).unwrap_or_default();
         self.made += 1;
         let made = format!("new-{}", self.made);
-        match step {
-            Step::CreateGroup(new) => {
-                assert!(new.id.is_empty() && new.servers.is_empty(), "{step}");
-                self.account.groups.push(Group {
-                    id: made.clone(),
-                    ..new.clone()
-                });
-                self.planned.push(made);
+        let (id, verb) = match &step.operation {
+            Operation::Create => (made.clone(), "create"),
+            Operation::Change(of) => (of.id(&self.planned).unwrap().to_owned(), "change"),
+            Operation::Act(of, [verb, _]) => (of.id(&self.planned).unwrap().to_owned(), *verb),
+            Operation::Delete(of) => (of.id(&self.planned).unwrap().to_owned(), "delete"),
+        };
+        match step.kind.path {
+            path if path == GROUPS.path => self.take_of_group(step, &told, &id, verb),
+            path if path == POLICIES.path => self.take_of_policy(step, &told, &id, verb),
+            path if path == RULES.path => self.take_of_rule(step, &told, &id, verb),
+            path if path == CLOUD_IPS.path => self.take_of_cloud_ip(step, &told, &id, verb),
+            path => {
+                assert_eq!(path, BALANCERS.path, "{step}");
+                self.take_of_balancer(step, &told, &id, verb);
             }
-            Step::AddServers { group, servers } => {
-                let group = self.id(group);
-                let group = self.group(&group);
+        }
+        if verb == "create" && step.kind.path != RULES.path {
+            self.planned.push(made);
+        }
+    }
+
+    fn take_of_group(&mut self, step: &ResourceStep, told: &Value, id: &str, verb: &str) {
+        let servers = || named_in(&told["servers"], "server");
+        match verb {
+            "create" => {
+                assert_eq!(told.as_object().unwrap().len(), 2, "{step}");
+                self.account.groups.push(Group {
+                    id: id.to_owned(),
+                    name: text(told, "name"),
+                    description: text(told, "description"),
+                    ..Group::default()
+                });
+            }
+            "add_servers" => {
+                let (group, servers) = (self.group(id), servers());
                 assert!(
-                    group.servers.is_disjoint(servers) && !servers.is_empty(),
+                    group.servers.is_disjoint(&servers) && !servers.is_empty(),
                     "{step}"
                 );
-                group.servers.extend(servers.iter().cloned());
+                group.servers.extend(servers);
             }
-            Step::RemoveServers { group, servers } | Step::EmptyGroup { group, servers } => {
-                let group = self.group(group);
+            "remove_servers" => {
+                let (group, servers) = (self.group(id), servers());
                 assert!(
                     servers.is_subset(&group.servers) && !servers.is_empty(),
                     "{step}"
                 );
                 group.servers.retain(|server| !servers.contains(server));
             }
-            Step::CreatePolicy { name, group } => {
-                let group = self.id(group);
-                assert!(!self.has_policy(&group), "{step}: the group has one");
-                self.account.policies.push(Policy {
-                    id: made.clone(),
-                    name: name.clone(),
-                    server_group: Some(Reference::of(&group)),
-                    rules: Vec::new(),
-                });
-                self.planned.push(made);
-            }
-            Step::ApplyPolicy { policy, group } => {
-                let group = self.id(group);
-                assert!(!self.has_policy(&group), "{step}: the group has one");
-                let policy = self.policy(policy);
-                assert_eq!(policy.server_group, None, "{step}");
-                policy.server_group = Some(Reference::of(&group));
-            }
-            Step::Rule(policy, Edit::Create(rule)) => {
-                assert!(ports(rule).len() <= MOST_PORTS, "{step}");
-                let policy = self.id(policy);
-                let spec = rule.clone();
-                self.policy(&policy).rules.push(Rule { id: made, spec });
-            }
-            Step::Rule(_, Edit::Change(id, rule, _)) => {
-                assert!(ports(rule).len() <= MOST_PORTS, "{step}");
-                self.rule(id).spec = rule.clone();
-            }
-            Step::Rule(_, Edit::Delete(Rule { id, .. })) => {
-                self.rule(id);
-                for policy in &mut self.account.policies {
-                    policy.rules.retain(|rule| rule.id != *id);
-                }
-            }
-            Step::CreateCloudIp { name } => {
-                self.account.cloud_ips.push(cloud_ip(&made, name));
-                self.planned.push(made);
-            }
-            Step::MapCloudIp { ip, balancer, .. } => {
-                let (ip, balancer) = (self.id(ip), self.id(balancer));
-                self.balancer(&balancer);
-                assert_eq!(self.ip(&ip).target(), None, "{step}: it is mapped");
-                self.moves.push((ip, Some(balancer)));
-            }
-            Step::UnmapCloudIp { ip, .. } => {
-                assert!(
-                    self.ip(&ip.id).target().is_some(),
-                    "{step}: it is not mapped"
-                );
-                self.moves.push((ip.id.clone(), None));
-            }
-            Step::DeleteCloudIp { ip } => {
-                assert_eq!(self.ip(&ip.id).target(), None, "{step}: it is mapped");
-                self.account.cloud_ips.retain(|own| own.id != ip.id);
-            }
-            Step::CreateBalancer(new) => {
-                self.account.balancers.push(new.as_it_is(made.clone()));
-                self.planned.push(made);
-            }
-            Step::ChangeBalancer { id, change, .. } => {
-                let is_emptied = change.nodes.as_ref().is_some_and(BTreeSet::is_empty);
-                assert!(!is_emptied && !change.is_empty(), "{step}");
-                change.take(self.balancer(id));
-            }
-            Step::RemoveNodes { id, nodes } => {
-                let balancer = self.balancer(id);
-                assert!(nodes.is_subset(&balancer.nodes), "{step}");
-                balancer.nodes.retain(|node| !nodes.contains(node));
-            }
-            Step::DeleteBalancer { id, .. } => {
-                let mut all = self.account.balancers.iter_mut();
-                let balancer = all
-                    .find(|one| one.id == *id)
-                    .expect("the load balancer is there");
-                balancer.status = Some("deleting".to_owned());
-            }
-            Step::DeletePolicy { id, .. } => {
-                self.policy(id);
-                self.account.policies.retain(|policy| policy.id != *id);
-            }
-            Step::DeleteGroup { id, .. } => {
+            verb => {
+                assert_eq!(verb, "delete", "{step}");
                 assert!(self.group(id).servers.is_empty(), "{step}: it has servers");
                 self.account.groups.retain(|group| group.id != *id);
                 for policy in &mut self.account.policies {
@@ -343,6 +281,124 @@ impl Simulation {
             }
         }
     }
+
+    fn take_of_policy(&mut self, step: &ResourceStep, told: &Value, id: &str, verb: &str) {
+        let group = || {
+            let id = text(told, "server_group");
+            let name = String::new();
+            Reference { id, name }
+        };
+        match verb {
+            "create" => {
+                let group = group();
+                assert!(!self.has_policy(&group.id), "{step}: the group has one");
+                self.account.policies.push(Policy {
+                    id: id.to_owned(),
+                    name: text(told, "name"),
+                    server_group: Some(group),
+                    rules: Vec::new(),
+                });
+            }
+            "apply_to" => {
+                let group = group();
+                assert!(!self.has_policy(&group.id), "{step}: the group has one");
+                let policy = self.policy(id);
+                assert_eq!(policy.server_group, None, "{step}");
+                policy.server_group = Some(group);
+            }
+            verb => {
+                assert_eq!(verb, "delete", "{step}");
+                self.policy(id);
+                self.account.policies.retain(|policy| policy.id != *id);
+            }
+        }
+    }
+
+    fn take_of_rule(&mut self, step: &ResourceStep, told: &Value, id: &str, verb: &str) {
+        let spec = || -> RuleSpec {
+            let spec: RuleSpec = serde_json::from_value(told.clone()).unwrap();
+            assert!(ports(&spec).len() <= MOST_PORTS, "{step}");
+            spec
+        };
+        match verb {
+            "create" => {
+                let (id, spec) = (id.to_owned(), spec());
+                let policy = text(told, "firewall_policy");
+                self.policy(&policy).rules.push(Rule { id, spec });
+            }
+            "change" => self.rule(id).spec = spec(),
+            verb => {
+                assert_eq!(verb, "delete", "{step}");
+                self.rule(id);
+                for policy in &mut self.account.policies {
+                    policy.rules.retain(|rule| rule.id != *id);
+                }
+            }
+        }
+    }
+
+    fn take_of_cloud_ip(&mut self, step: &ResourceStep, told: &Value, id: &str, verb: &str) {
+        match verb {
+            "create" => {
+                let ip = cloud_ip(id, &text(told, "name"));
+                self.account.cloud_ips.push(ip);
+            }
+            "map" => {
+                let balancer = text(told, "destination");
+                self.balancer(&balancer);
+                assert_eq!(self.ip(id).target(), None, "{step}: it is mapped");
+                self.moves.push((id.to_owned(), Some(balancer)));
+            }
+            "unmap" => {
+                assert!(self.ip(id).target().is_some(), "{step}: it is not mapped");
+                self.moves.push((id.to_owned(), None));
+            }
+            verb => {
+                assert_eq!(verb, "delete", "{step}");
+                assert_eq!(self.ip(id).target(), None, "{step}: it is mapped");
+                self.account.cloud_ips.retain(|own| own.id != *id);
+            }
+        }
+    }
+
+    fn take_of_balancer(&mut self, step: &ResourceStep, told: &Value, id: &str, verb: &str) {
+        match verb {
+            "create" | "change" => {
+                if verb == "change" {
+                    let is_emptied = told["nodes"] == json!([]);
+                    assert!(!is_emptied && *told != json!({}), "{step}");
+                    self.balancer(id);
+                }
+                step.take(&mut self.account.balancers, id, &self.planned);
+                self.balancer(id);
+            }
+            "remove_nodes" => {
+                let balancer = self.balancer(id);
+                let nodes = named_in(told, "node");
+                assert!(nodes.is_subset(&balancer.spec.nodes), "{step}");
+                balancer.spec.nodes.retain(|node| !nodes.contains(node));
+            }
+            verb => {
+                assert_eq!(verb, "delete", "{step}");
+                let mut all = self.account.balancers.iter_mut();
+                let balancer = all
+                    .find(|one| one.id == *id)
+                    .expect("the load balancer is there");
+                balancer.status = Some("deleting".to_owned());
+            }
+        }
+    }
+}
+
+/// A text that the cloud is told.
+fn text(told: &Value, field: &str) -> String {
+    told[field].as_str().unwrap().to_owned()
+}
+
+/// What a list of objects has in its only field.
+fn named_in(told: &Value, field: &str) -> BTreeSet<String> {
+    let all = told.as_array().unwrap().iter();
+    all.map(|one| text(one, field)).collect()
 }
 
 /// One that leads nowhere.
