@@ -61,6 +61,7 @@ pub mod stages;
 pub mod step;
 pub mod text_marks;
 pub mod touched;
+mod unread;
 mod zones;
 
 use std::collections::BTreeSet;

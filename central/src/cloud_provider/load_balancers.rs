@@ -226,6 +226,10 @@ pub struct PlanSummary {
     pub steps: Vec<PlannedStep>,
     /// What a person should know.
     pub notices: Vec<Notice>,
+    /// What the Service cannot have of what it asks for, and why: the pass ends with that once all steps are
+    /// taken. `None`: it can have all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 impl PlanSummary {
@@ -341,6 +345,8 @@ pub enum ReconcileError {
         why: Box<ReconcileError>,
         /// What a person should know.
         notices: Vec<Notice>,
+        /// When to look again, if that is known: something else was left open.
+        again: Option<Duration>,
     },
     /// The cloud did not do what it was asked.
     #[error(transparent)]
@@ -357,12 +363,19 @@ impl ReconcileError {
     /// The same, and what a person should know besides.
     #[must_use]
     pub fn with(self, notices: Vec<Notice>) -> Self {
-        if notices.is_empty() {
+        self.with_retry(notices, None)
+    }
+
+    /// The same, where something else was left open too: when to look again because of that.
+    #[must_use]
+    pub fn with_retry(self, notices: Vec<Notice>, again: Option<Duration>) -> Self {
+        if notices.is_empty() && again.is_none() {
             return self;
         }
         Self::Noted {
             why: Box::new(self),
             notices,
+            again,
         }
     }
 }

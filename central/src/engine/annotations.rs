@@ -1,13 +1,14 @@
 //! Reads annotations of Services by the rows of their cloud's table. Everything that is wrong is noted and
 //! read on.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::canonical::canonical_network;
+use super::canonical::{address_of, canonical_network};
 use super::selector::{Selector, SelectorError};
 use crate::cloud_provider::annotations::{Annotation, Form};
 use crate::cloud_provider::load_balancers::{InvalidField, Notice, cite};
@@ -164,6 +165,14 @@ impl<'a> Reader<'a> {
         default
     }
 
+    /// [`Form::OneOf`], if it `is_used`. If not, it is the default whatever stands there, as by the Go controllers.
+    pub fn one_of_if(&mut self, is_used: bool, annotation: &Annotation) -> &'static str {
+        match annotation.form {
+            Form::OneOf([default, ..]) if !is_used => default,
+            _ => self.one_of(annotation),
+        }
+    }
+
     /// [`Form::Number`]. `None`: whatever the cloud has.
     pub fn number(&mut self, annotation: &Annotation) -> Option<u32> {
         let Form::Number { default, max } = annotation.form else {
@@ -272,26 +281,29 @@ impl<'a> Reader<'a> {
         let Form::Json { example, .. } = annotation.form else {
             return None;
         };
-        match serde_json::from_str::<Option<T>>(text) {
-            Ok(value) => value,
-            Err(error) => {
-                let remedy = format!(
-                    "is not the JSON that is understood ({error}); write it like {example}"
-                );
-                self.fault_in(annotation, text, remedy);
-                None
-            }
-        }
+        let read = serde_json::from_str(text);
+        self.read_json(annotation, text, example, read).flatten()
     }
 
-    /// A JSON object as Go reads it, with keys in any case. `T` has them in lower case.
-    pub fn go_json<T: DeserializeOwned>(
+    /// A JSON object that is written like this example.
+    pub fn json_object<T: DeserializeOwned>(
         &mut self,
         annotation: &Annotation,
         text: &str,
         example: &str,
     ) -> Option<T> {
         let read = serde_json::from_str(text).map(Value::Object);
+        self.read_json(annotation, text, example, read)
+    }
+
+    /// JSON as Go reads it, with keys in any case. `T` has them in lower case.
+    fn read_json<T: DeserializeOwned>(
+        &mut self,
+        annotation: &Annotation,
+        text: &str,
+        example: &str,
+        read: serde_json::Result<Value>,
+    ) -> Option<T> {
         match read.and_then(|value| serde_json::from_value(in_lower_case(value))) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -318,6 +330,13 @@ impl<'a> Reader<'a> {
     pub fn networks(&mut self, annotation: &Annotation) -> Vec<String> {
         let texts = self.list(annotation);
         self.canonical(&format!("annotation {}", annotation.key), &texts)
+    }
+
+    /// The same of which the addresses alone count, whatever the length of the prefix.
+    pub fn addresses(&mut self, annotation: &Annotation) -> BTreeSet<String> {
+        let texts = self.list(annotation);
+        self.canonical(&format!("annotation {}", annotation.key), &texts);
+        texts.iter().filter_map(|text| address_of(text)).collect()
     }
 
     /// These networks, in canonical form, each once.
@@ -351,6 +370,7 @@ fn in_lower_case(value: Value) -> Value {
             let lower = fields.map(|(key, value)| (key.to_lowercase(), in_lower_case(value)));
             Value::Object(lower.collect())
         }
+        Value::Array(values) => values.into_iter().map(in_lower_case).collect(),
         other => other,
     }
 }

@@ -50,6 +50,8 @@ struct Entry<O: Observed> {
     doubted: Option<Instant>,
     /// The ID that it had last.
     id: Option<String>,
+    /// The ID of the one that the Service's status has shown.
+    shown: Option<String>,
     /// When a load balancer was asked for, and whether it is known what became of that.
     asked: Option<(Timestamp, bool)>,
     /// How often in a row the cloud was found at work on it.
@@ -72,6 +74,7 @@ impl<O: Observed> Default for Entry<O> {
             known: None,
             doubted: None,
             id: None,
+            shown: None,
             asked: None,
             waits: 0,
             holds: 0,
@@ -146,7 +149,7 @@ impl<O: Observed> Cache<O> {
         self.invalidate(uid);
         self.settled(uid);
         self.with(uid, |entry| {
-            entry.id = None;
+            (entry.id, entry.shown) = (None, None);
             entry.deleted.clear();
         });
     }
@@ -230,6 +233,18 @@ impl<O: Observed> Cache<O> {
     /// This is the Service's: where it leads has proven it.
     pub(super) fn proven(&self, uid: &str, id: &str) {
         self.with(uid, |entry| entry.id = Some(id.to_owned()));
+    }
+
+    /// The Service's status shows this one.
+    pub(super) fn shown(&self, uid: &str, id: &str) {
+        self.with(uid, |entry| entry.shown = Some(id.to_owned()));
+    }
+
+    /// Whether its status has shown this one last.
+    pub(super) fn has_shown(&self, uid: &str, id: &str) -> bool {
+        let entries = self.entries();
+        let shown = entries.get(uid).and_then(|entry| entry.shown.as_deref());
+        shown == Some(id)
     }
 
     /// Counts that the cloud is at work on it once more; how often in a row it was.

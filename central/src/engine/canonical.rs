@@ -17,6 +17,18 @@ pub fn canonical_network(text: &str) -> Option<String> {
     Some(network.trunc().to_string())
 }
 
+/// An address, or that of a network, in canonical form: `203.0.113.9` of `203.0.113.9/32`. `None`: it is
+/// neither.
+pub fn address_of(text: &str) -> Option<String> {
+    let text = text.trim();
+    let address = text
+        .parse::<IpNet>()
+        .map(|network| network.addr())
+        .or_else(|_| text.parse::<IpAddr>())
+        .ok()?;
+    Some(address.to_string())
+}
+
 /// Networks in canonical form, each once. What is none stays as it is.
 pub fn canonical_set(texts: &[String]) -> BTreeSet<String> {
     let canonical = |text: &String| canonical_network(text).unwrap_or_else(|| text.clone());

@@ -21,7 +21,7 @@ use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
 use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf, Unready};
-use super::zones;
+use super::{unread, zones};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, PreparedPlan, Progress,
@@ -98,7 +98,13 @@ impl<P: Provider> EnsurePlan<P> {
                 unsettled = Some(left);
                 (None, query.asked)
             }
-            Found::One(known) => (Some(*known), query.asked),
+            Found::One(known) => {
+                let listed = known.observed.listed();
+                if query.claim.shows(listed) {
+                    shared.cache.shown(&query.uid, listed.id());
+                }
+                (Some(*known), query.asked)
+            }
             Found::Refused(why) => {
                 let notices = with_notices(notices, &desired, None);
                 return Err(ReconcileError::Refused(why).with(notices));
@@ -107,19 +113,19 @@ impl<P: Provider> EnsurePlan<P> {
         let observed = known.as_ref().map(|known| &known.observed);
         let since = shared.cache.since(&query.uid);
         let looked_up = provider.look_up(&mut desired, observed, since).await;
-        let wanted = desired.exclusives();
-        let permitted = match looked_up {
+        let checked = match looked_up {
             Ok(()) => {
                 shared
-                    .check_exclusives(request, &query, wanted, observed)
+                    .check_exclusives(request, &query, &mut desired, observed)
                     .await
             }
             Err(why) => Err(why),
         };
-        let permitted = match permitted {
-            Ok(permitted) => permitted,
+        let (permitted, refused) = match checked {
+            Ok(checked) => checked,
             Err(why) => return Err(why.with(with_notices(notices, &desired, observed))),
         };
+        unread::keep(&mut desired, &members.unread, observed);
         notices.extend(zones::keep(&mut desired, &members, observed));
         let is_held = shared
             .follow_endpoints(request, &members, &mut desired, observed)
@@ -144,7 +150,10 @@ impl<P: Provider> EnsurePlan<P> {
             _ if unsettled.is_some() || applied.is_some() || is_in_doubt => Plan::default(),
             // Nothing is done until the cloud is, and then all of it can be told.
             Err(_) if is_changing || (observed.is_none() && again.is_some()) => Plan::default(),
-            Err(why) => return Err(why.with(notices)),
+            Err(why) => {
+                let why = refused.map_or(why, ReconcileError::Refused);
+                return Err(why.with(notices));
+            }
             Ok(plan) => plan,
         };
         let mut steps = plan.steps().to_vec();
@@ -153,6 +162,7 @@ impl<P: Provider> EnsurePlan<P> {
         let shown = PlanSummary {
             steps: steps.iter().map(planned).collect(),
             notices,
+            refused,
         };
         Ok(Self {
             shared,
@@ -256,6 +266,9 @@ impl<P: Provider> PreparedPlan for EnsurePlan<P> {
             return Ok(shared.wait_for(&self.query.uid, what));
         }
         shared.cache.rested(&self.query.uid);
+        if let Some(why) = self.shown.refused {
+            return Err(ReconcileError::Refused(why).with_retry(notices, again));
+        }
         match (listed, self.again) {
             (Some(listed), _) => {
                 let mut status = P::status(listed, &self.options);

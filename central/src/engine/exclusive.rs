@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::find::{Query, claim};
 use super::ownership::made_for;
-use super::provider::{Holder, Listed as _, Observed, Provider, Vocabulary};
+use super::provider::{Desired as _, Holder, Listed as _, Observed, Provider, Vocabulary};
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
 use crate::views::service_view::ServiceView;
@@ -28,7 +28,8 @@ struct Denied {
 
 impl<P: Provider> Shared<P> {
     /// Refuses those that another Service has a better right to, that somebody else uses, and that the
-    /// cloud does not have. Gives those that are to be assigned.
+    /// cloud does not have. Gives those that are to be assigned, and why others cannot be had: what there is
+    /// goes on without these, if it can.
     ///
     /// # Errors
     /// [`ReconcileError`].
@@ -36,19 +37,20 @@ impl<P: Provider> Shared<P> {
         &self,
         request: &LoadBalancerRequest,
         query: &Query,
-        wanted: &BTreeSet<String>,
+        desired: &mut P::Desired,
         observed: Option<&P::Observed>,
-    ) -> Result<Permitted, ReconcileError> {
+    ) -> Result<(Permitted, Option<String>), ReconcileError> {
         let held =
             |name: &&String| observed.is_some_and(|observed| observed.exclusives().contains(*name));
-        let missing: Vec<&String> = wanted.iter().filter(|name| !held(name)).collect();
+        let wanted = desired.exclusives().iter();
+        let missing: BTreeSet<String> = wanted.filter(|name| !held(name)).cloned().collect();
         if missing.is_empty() {
-            return Ok(Permitted::new());
+            return Ok((Permitted::new(), None));
         }
         let holders = self.holders(query, &missing).await?;
         let mut denied = Denied::default();
         let mut permitted = Permitted::new();
-        for name in missing {
+        for name in &missing {
             let Some(holder) = holders.get(name) else {
                 denied.unknown.push(name.clone());
                 continue;
@@ -65,19 +67,30 @@ impl<P: Provider> Shared<P> {
                 denied.used.push(format!("{name} leads to {holder}"));
             }
         }
-        match denied.told(request, P::WORDS) {
-            Some(why) => Err(ReconcileError::Refused(why)),
-            None => Ok(permitted),
+        let Some(why) = denied.told(request, P::WORDS) else {
+            return Ok((permitted, None));
+        };
+        let without = missing
+            .into_iter()
+            .filter(|name| !permitted.contains_key(name));
+        // Nothing is made for a Service that cannot have all.
+        if observed.is_some() && desired.deny(&without.collect()) {
+            return Ok((permitted, Some(why)));
         }
+        Err(ReconcileError::Refused(why))
     }
 
     /// What each of them leads to. What is not in an old listing is looked for in one that is begun now.
-    async fn holders(&self, query: &Query, wanted: &[&String]) -> Result<Permitted, CloudError> {
+    async fn holders(
+        &self,
+        query: &Query,
+        wanted: &BTreeSet<String>,
+    ) -> Result<Permitted, CloudError> {
         let known = self
             .provider
             .exclusives(self.cache.since(&query.uid))
             .await?;
-        if wanted.iter().all(|name| known.contains_key(*name)) {
+        if wanted.iter().all(|name| known.contains_key(name)) {
             return Ok(known);
         }
         self.provider.exclusives(query.asked).await

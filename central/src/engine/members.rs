@@ -6,6 +6,7 @@
 mod alone;
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub struct Members {
     /// Whether nothing can be missing: every selected Node's machine is here, or certainly none of
     /// this cloud's.
     pub are_complete: bool,
+    /// The addresses of those selected Nodes, by their own word, of whose machines the cloud does not say any:
+    /// what is a member at one of these stays as it is.
+    pub unread: BTreeSet<String>,
 }
 
 /// What is known of a Node's machine.
@@ -101,6 +105,10 @@ impl Members {
         for machine in &mut self.found {
             machine.attachments.retain(is_within);
         }
+        let mut found = self.found.iter();
+        // Members tell their pools.
+        self.are_complete &=
+            self.unread.is_empty() || found.any(|machine| !machine.attachments.is_empty());
         self
     }
 }
@@ -110,6 +118,13 @@ impl Members {
 pub fn selected(nodes: &[Arc<NodeView>], selector: &Selector) -> Vec<Arc<NodeView>> {
     let selected = nodes.iter().filter(|node| selector.matches(node));
     selected.cloned().collect()
+}
+
+/// The addresses of a Node by its own word, in canonical form.
+fn addresses(node: &NodeView) -> impl Iterator<Item = String> {
+    let all = node.addresses.iter();
+    let all = all.filter_map(|entry| entry.address.parse::<IpAddr>().ok());
+    all.map(|address| address.to_string())
 }
 
 /// The first of these Nodes by name, and how many more there are.
@@ -168,8 +183,8 @@ impl MemberResolver {
     pub(super) async fn find(&self, nodes: &[Arc<NodeView>]) -> Found {
         let mut found = Found {
             members: Members {
-                found: Vec::new(),
                 are_complete: true,
+                ..Members::default()
             },
             notices: Vec::new(),
             again: None,
@@ -181,7 +196,11 @@ impl MemberResolver {
                 (Lookup::Known { facts, .. }, attachments) => {
                     let id = facts.provider_id.as_ref().map(ProviderId::instance);
                     // Whoever's network cards cannot be read may have an address nevertheless.
-                    members.are_complete &= !facts.addresses.is_empty();
+                    if facts.addresses.is_empty() {
+                        let known: Vec<String> = addresses(node).collect();
+                        members.are_complete &= !known.is_empty();
+                        members.unread.extend(known);
+                    }
                     members.found.push(MachineOf {
                         node: node.name.clone(),
                         id: id.unwrap_or_default().to_owned(),

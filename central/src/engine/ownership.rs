@@ -85,7 +85,7 @@ impl Claim {
 
     /// Whether its status shows a load balancer. What is found by its name alone is told by nothing else: one of
     /// another name may have got the same address since.
-    fn shows(&self, balancer: &impl Listed) -> bool {
+    pub(super) fn shows(&self, balancer: &impl Listed) -> bool {
         let may_be_it = self.words.id_by != IdBy::Name || self.is_named_after(balancer);
         may_be_it && balancer.is_shown_by(&self.service)
     }
@@ -141,9 +141,18 @@ impl Claim {
     /// Whether a load balancer that this process knows as the Service's may go although nothing shows any more
     /// that it is: the API server empties the status of a Service that wants none.
     pub(super) fn had(&self, balancer: &impl Listed, cluster: Option<&str>) -> bool {
+        self.words.id_by != IdBy::Central && self.is_unmarked(balancer, cluster)
+    }
+
+    /// The same where the Service's status has shown it to this process. By the annotation alone it does not go:
+    /// a person may have written that since.
+    pub(super) fn had_by_status(&self, balancer: &impl Listed, cluster: Option<&str>) -> bool {
+        self.words.id_by == IdBy::Central && self.is_unmarked(balancer, cluster)
+    }
+
+    fn is_unmarked(&self, balancer: &impl Listed, cluster: Option<&str>) -> bool {
         let uid = self.service.uid.as_str();
-        self.words.id_by != IdBy::Central
-            && balancer.owner().is_none()
+        balancer.owner().is_none()
             && !is_of_another_cluster(balancer, cluster)
             && marked_for_another(balancer, uid, self.words).is_none()
     }

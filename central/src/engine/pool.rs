@@ -14,6 +14,11 @@ pub trait Member: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + '
     /// Where traffic goes: what users can tell apart.
     fn target(&self) -> (&str, u16);
 
+    /// The subnet that its address is in, where another one may have the same address.
+    fn subnet(&self) -> Option<&str> {
+        None
+    }
+
     /// Its name, for people.
     fn name(&self) -> &str;
 

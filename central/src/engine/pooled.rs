@@ -248,7 +248,11 @@ impl<P: PoolProvider> Pass<P> {
         Box::new(Self {
             shared: engine.0.clone(),
             request: request.clone(),
-            shown: PlanSummary { steps, notices },
+            shown: PlanSummary {
+                steps,
+                notices,
+                refused: None,
+            },
             removes,
         })
     }

@@ -14,12 +14,13 @@ use mooring_common::names::labels;
 use mooring_common::node_view::NodeView;
 
 use super::annotations::Reader;
+use super::canonical::canonical_uuid;
 use super::drains::Drains;
 use super::members::Members;
 use super::pool::Member;
 use super::selector::Selector;
 use super::step::{Part, Step};
-use crate::cloud_api::CloudError;
+use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, ReconcileError,
@@ -198,6 +199,10 @@ pub trait Desired: Send + Sync {
     fn exclusives(&self) -> &BTreeSet<String> {
         &NONE
     }
+    /// Leaves out these exclusive resources, which it cannot have. Whether all else goes on without them.
+    fn deny(&mut self, _exclusives: &BTreeSet<String>) -> bool {
+        false
+    }
     /// `spec.loadBalancerIP`, if a new one would get another address.
     fn unmet_address(&self) -> Option<&str> {
         None
@@ -235,16 +240,23 @@ pub trait Observed: Clone + Debug + PartialEq + Send + Sync + 'static {
     /// How many requests it takes to observe it, beside the listings that are shared.
     fn cost(&self) -> usize;
     /// Whether all that it distributes goes to these node ports, which no other Service of the cluster has,
-    /// and some of it to these machines.
+    /// and some of it to these machines: an address in another subnet is another machine's.
     fn leads_to(&self, ports: &BTreeSet<u16>, members: &Members) -> bool {
         let machines = members.found.iter();
-        let here: BTreeSet<String> = machines
-            .flat_map(|machine| &machine.attachments)
-            .map(|attachment| attachment.address.to_string())
+        let attachments = machines.flat_map(|machine| &machine.attachments);
+        let here: BTreeSet<(String, Option<String>)> = attachments
+            .flat_map(|attachment| {
+                let (address, subnet) = (attachment.address.to_string(), &attachment.subnet);
+                // By the address alone, where members do not say more.
+                [None, Some(canonical_uuid(subnet))].map(|subnet| (address.clone(), subnet))
+            })
             .collect();
-        let targets: Vec<_> = self.members().map(|(_, m)| m.spec.target()).collect();
-        targets.iter().all(|(_, port)| ports.contains(port))
-            && targets.iter().any(|(address, _)| here.contains(*address))
+        let is_here = |member: &Self::Member| {
+            let (address, _) = member.target();
+            here.contains(&(address.to_owned(), member.subnet().map(ToOwned::to_owned)))
+        };
+        let all: Vec<_> = self.members().map(|(_, member)| &member.spec).collect();
+        all.iter().all(|member| ports.contains(&member.target().1)) && all.into_iter().any(is_here)
     }
     /// The exclusive resources that lead to it.
     fn exclusives(&self) -> &BTreeSet<String> {
@@ -422,9 +434,13 @@ pub trait Provider: Send + Sync + 'static {
         Ok(BTreeMap::new())
     }
 
-    /// What one of them leads to now.
-    async fn exclusive(&self, _name: &str) -> Result<Option<Holder>, CloudError> {
-        Ok(None)
+    /// What one of them leads to now: by default, by a listing of all that is begun now.
+    async fn exclusive(&self, name: &str) -> Result<Option<Holder>, CloudError> {
+        let mut all = self.exclusives(Instant::now()).await?;
+        all.remove(name).ok_or_else(|| {
+            let words = format!("the {} {name} is not there", Self::WORDS.exclusive);
+            CloudError::new(Self::WORDS.provider, ErrorKind::NotFound, words)
+        })
     }
 
     /// What else bears marks of Services, as it was at `since` or later.

@@ -76,6 +76,7 @@ impl<P: Provider> Removal<P> {
         let shown = PlanSummary {
             steps,
             notices: notices.collect(),
+            refused: None,
         };
         Ok(Self {
             shared,
@@ -185,14 +186,24 @@ impl<P: Provider> Shared<P> {
         Ok(removable(targets, stay))
     }
 
-    /// Whether one that an annotation names was the Service's, whose status has a host name instead of
-    /// addresses: by where it leads.
+    /// Whether the Service's status has shown one to this process: the API server empties that of a Service that
+    /// wants none any more.
+    fn had_by_status(&self, listed: &ListedOf<P>, query: &Query) -> bool {
+        let may_be = query.claim.had_by_status(listed, query.cluster.as_deref());
+        may_be && self.cache.has_shown(&query.uid, listed.id())
+    }
+
+    /// Whether one that an annotation names was the Service's: its status has shown it, or has a host name
+    /// instead of addresses and it leads to the Service.
     async fn is_proven(
         &self,
         query: &Query,
         request: &LoadBalancerRequest,
         balancer: &ListedOf<P>,
     ) -> Result<bool, CloudError> {
+        if self.had_by_status(balancer, query) {
+            return Ok(true);
+        }
         if !query.claim.may_be_led_to(balancer) {
             return Ok(false);
         }
@@ -213,7 +224,9 @@ impl<P: Provider> Shared<P> {
         let cluster = query.cluster.as_deref();
         let is_own = |listed: &ListedOf<P>| {
             let had = || self.cache.last_id(&query.uid).as_deref() == Some(id);
-            query.claim.may_delete(listed, cluster) || query.claim.had(listed, cluster) && had()
+            query.claim.may_delete(listed, cluster)
+                || query.claim.had(listed, cluster) && had()
+                || self.had_by_status(listed, query)
         };
         Ok(match self.provider.get(id).await? {
             Some(listed) if listed.id() == id && is_own(&listed) => Marks::Own,

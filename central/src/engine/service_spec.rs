@@ -90,6 +90,13 @@ impl Reader<'_> {
         })
     }
 
+    /// Whether the Service has a port of this protocol.
+    #[must_use]
+    pub fn has_port_of(&self, protocol: &str) -> bool {
+        let mut ports = self.service.ports.iter();
+        ports.any(|port| port.protocol == protocol)
+    }
+
     /// The networks of `spec.loadBalancerSourceRanges`, else of the annotation that is older than the field,
     /// in canonical form, each once.
     pub fn source_ranges(&mut self) -> Vec<String> {

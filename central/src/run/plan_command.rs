@@ -44,6 +44,13 @@ pub(super) struct Planned {
     pub(super) plan: Result<PlanSummary, String>,
 }
 
+impl Planned {
+    /// Whether the Service cannot have all that it asks for.
+    pub(super) fn is_refused(&self) -> bool {
+        !matches!(&self.plan, Ok(shown) if shown.refused.is_none())
+    }
+}
+
 /// The whole command, from what stands behind `plan` to the exit code: 0 if every Service could be
 /// planned for, 1 if one is refused, or cluster or cloud cannot be asked, 2 for a command line that
 /// cannot be read.
@@ -118,7 +125,7 @@ async fn run(flags: PlanFlags) -> anyhow::Result<()> {
         print::table(&all)
     };
     writeln!(std::io::stdout(), "{text}").context("cannot print")?;
-    let refused = all.iter().filter(|planned| planned.plan.is_err()).count();
+    let refused = all.iter().filter(|planned| planned.is_refused()).count();
     if refused > 0 {
         bail!("{refused} of {} Services cannot be planned for", all.len());
     }

@@ -91,7 +91,8 @@ annotations! {
     POOL_PROTOCOL = Annotation::new(
         keys::POOL_PROTOCOL,
         Form::OneOf(&["tcp", "proxy", "proxyv2"]),
-        "what members of TCP ports are spoken to; with `udp` ports it is always `udp`",
+        "what members of TCP ports are spoken to; those of UDP ports always `udp`. Not looked at with UDP ports \
+         alone",
     );
     NODE_SELECTOR = Annotation::new(
         keys::NODE_SELECTOR,
@@ -116,7 +117,7 @@ annotations! {
     LISTENER_PROTOCOL = Annotation::new(
         keys::LISTENER_PROTOCOL,
         Form::OneOf(&["tcp"]),
-        "nothing else exists; listeners of UDP ports speak `udp`",
+        "nothing else exists; listeners of UDP ports speak `udp`. Not looked at with UDP ports alone",
     );
     TIMEOUT_CLIENT_DATA_MS = number(
         keys::TIMEOUT_CLIENT_DATA_MS,

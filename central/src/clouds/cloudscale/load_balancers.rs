@@ -27,7 +27,7 @@ use crate::cloud_provider::load_balancers::{
 };
 use crate::engine::Engine;
 use crate::engine::annotations::Reader;
-use crate::engine::canonical::canonical_network;
+use crate::engine::canonical::address_of;
 use crate::engine::inventory::Inventory;
 use crate::engine::members::Members;
 use crate::engine::provider::{AccountWords, Holder, IdBy, Provider, Vocabulary};
@@ -103,8 +103,7 @@ impl Provider for Balancers {
     fn asked_exclusives(&self, service: &ServiceView) -> BTreeSet<String> {
         let text = service.annotation(keys::FLOATING_IPS).unwrap_or_default();
         let asked: Vec<String> = serde_json::from_str(text).unwrap_or_default();
-        let networks = asked.iter().filter_map(|text| canonical_network(text));
-        networks.collect()
+        asked.iter().filter_map(|text| address_of(text)).collect()
     }
 
     fn notices(
@@ -174,15 +173,7 @@ impl Provider for Balancers {
     ) -> Result<BTreeMap<String, Option<Holder>>, CloudError> {
         let listing = self.parts.floating_ips(since).await?;
         let all = listing.all.iter();
-        Ok(all.map(|ip| (ip.name(), ip.holder())).collect())
-    }
-
-    async fn exclusive(&self, network: &str) -> Result<Option<Holder>, CloudError> {
-        let mut all = self.exclusives(Instant::now()).await?;
-        all.remove(network).ok_or_else(|| {
-            let words = format!("the floating IP {network} is not there");
-            CloudError::new(NAME, ErrorKind::NotFound, words)
-        })
+        Ok(all.map(|ip| (ip.address(), ip.holder())).collect())
     }
 }
 

@@ -14,6 +14,8 @@ use crate::cloud_provider::{Machine, MachineSource};
 #[derive(Default)]
 struct Cloud {
     listed: Vec<u32>,
+    /// Listed without addresses.
+    unread: Vec<u32>,
     /// There, and not listed.
     hidden: Mutex<Vec<u32>>,
     is_down: Mutex<bool>,
@@ -59,7 +61,14 @@ impl MachineSource for Cloud {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        Ok(self.listed.iter().map(|id| machine(*id)).collect())
+        let listed = self.listed.iter().map(|id| {
+            let mut machine = machine(*id);
+            if self.unread.contains(id) {
+                machine.facts.addresses.clear();
+            }
+            machine
+        });
+        Ok(listed.collect())
     }
 
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
@@ -159,4 +168,31 @@ async fn where_no_machine_is_there_few_are_asked_for() {
     let (cloud, members) = world(&[1], &all);
     assert_eq!(found(&members, &all).await, (names(&all), true));
     assert_eq!(cloud.asked().len(), all.len());
+}
+
+/// Its Node says where it is; if not, any member may be its.
+#[tokio::test(start_paused = true)]
+async fn machine_without_addresses_is_known_by_its_node() {
+    let cloud = Arc::new(Cloud {
+        listed: vec![1, 2],
+        unread: vec![2],
+        ..Cloud::default()
+    });
+    let inventory = Arc::new(Inventory::new(cloud));
+    let members = MemberResolver::new(inventory, "C");
+    let mut nodes = nodes(&[1, 2]);
+    let unknown = members.find(&nodes).await.members;
+    assert!(!unknown.are_complete && unknown.unread.is_empty());
+    let entries = [
+        (AddressType::Hostname, "n2"),
+        (AddressType::InternalIP, "10.0.0.2"),
+        (AddressType::InternalIP, "FD00::0:2"),
+    ];
+    Arc::make_mut(&mut nodes[1]).addresses = entries
+        .map(|(kind, address)| NodeAddress::new(kind, address))
+        .into();
+    let known = members.find(&nodes).await.members;
+    let expected = ["10.0.0.2", "fd00::2"].map(ToOwned::to_owned);
+    assert!(known.are_complete);
+    assert_eq!(known.unread, BTreeSet::from(expected));
 }

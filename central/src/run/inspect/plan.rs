@@ -114,6 +114,7 @@ fn by_central(snapshot: &Snapshot, service: &Arc<ServiceView>, cloud: &str) -> P
         plan: Ok(PlanSummary {
             steps: Vec::new(),
             notices: vec![notice],
+            refused: None,
         }),
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Planned;
-use crate::cloud_provider::load_balancers::{Notice, PlanSummary, PlannedStep};
+use crate::cloud_provider::load_balancers::{PlanSummary, PlannedStep};
 
 /// One block per Service:
 ///
@@ -26,7 +26,7 @@ fn block(planned: &Planned) -> String {
     match &planned.plan {
         Err(why) => format!("{key}: refused\n  {why}\n"),
         Ok(shown) if shown.steps.is_empty() => {
-            format!("{key}: nothing to do\n{}", notes(&shown.notices))
+            format!("{key}: nothing to do\n{}", notes(shown))
         }
         Ok(shown) => {
             let (count, impact) = (shown.steps.len(), shown.impact());
@@ -34,7 +34,7 @@ fn block(planned: &Planned) -> String {
             format!(
                 "{key}: {count} step{plural}, impact {impact}\n{}{}",
                 steps(&shown.steps),
-                notes(&shown.notices)
+                notes(shown)
             )
         }
     }
@@ -50,14 +50,16 @@ fn steps(steps: &[PlannedStep]) -> String {
     text
 }
 
-fn notes(notices: &[Notice]) -> String {
-    let lines = notices
-        .iter()
-        .map(|notice| format!("  note: {}\n", notice.note));
-    lines.collect()
+fn notes(shown: &PlanSummary) -> String {
+    let notes = shown.notices.iter();
+    let notes = notes.map(|notice| format!("  note: {}\n", notice.note));
+    let refused = shown.refused.iter();
+    let refused = refused.map(|why| format!("  refused: {why}\n"));
+    notes.chain(refused).collect()
 }
 
-/// A list with an object for each Service: `service`, `impact`, `steps`, `notices`, or `refused`.
+/// A list with an object for each Service: `service`, `impact`, `steps`, `notices`, and `refused` if not all can be
+/// had; or `refused` alone.
 ///
 /// # Errors
 /// If it cannot be written as JSON.
@@ -74,18 +76,25 @@ fn object(planned: &Planned) -> Value {
     let service = planned.service.key.to_string();
     match &planned.plan {
         Err(why) => json!({ "service": service, "refused": why }),
-        Ok(PlanSummary { steps, notices }) => json!({
-            "service": service,
-            "impact": planned.plan.as_ref().map(PlanSummary::impact).unwrap_or_default().to_string(),
-            "steps": steps,
-            "notices": notices,
-        }),
+        Ok(shown) => {
+            let mut object = json!({
+                "service": service,
+                "impact": shown.impact().to_string(),
+                "steps": shown.steps,
+                "notices": shown.notices,
+            });
+            if let Some(why) = &shown.refused {
+                object["refused"] = json!(why);
+            }
+            object
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud_provider::load_balancers::Notice;
     use crate::views::service_view::tests::service;
     use mooring_common::engine::Impact;
     use std::sync::Arc;
@@ -112,6 +121,7 @@ mod tests {
                 note: "mind the gap".to_owned(),
                 by_provider: false,
             }],
+            refused: None,
         }
     }
 
@@ -125,6 +135,24 @@ mod tests {
         );
         let idle = table(&[planned(Ok(PlanSummary::default()))]);
         assert_eq!(idle, "default/web: nothing to do\n");
+    }
+
+    #[test]
+    fn prints_what_is_refused_beside_steps_of_the_rest() {
+        let shown = PlanSummary {
+            refused: Some("not that".to_owned()),
+            ..two_steps()
+        };
+        let plans = [planned(Ok(shown))];
+        let text = table(&plans);
+        assert!(
+            text.ends_with("note: mind the gap\n  refused: not that\n"),
+            "{text}"
+        );
+        let read: Value = serde_json::from_str(&json(&plans).unwrap()).unwrap();
+        assert_eq!(read[0]["refused"], "not that");
+        assert_eq!(read[0]["impact"], "brief");
+        assert!(plans[0].is_refused());
     }
 
     #[test]

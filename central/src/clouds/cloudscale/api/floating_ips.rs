@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::referred;
 use crate::cloud_api::Request;
-use crate::engine::canonical::canonical_network;
+use crate::engine::canonical::address_of;
 use crate::engine::provider::Holder;
 
 /// One floating IP.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct FloatingIp {
-    /// Its network, which is its identity: `203.0.113.9/32`.
+    /// Its network, `203.0.113.9/32`, whose address is its identity.
     network: String,
     /// The UUID of the load balancer that it leads to.
     #[serde(default, deserialize_with = "referred")]
@@ -23,9 +23,9 @@ pub(crate) struct FloatingIp {
 }
 
 impl FloatingIp {
-    /// Its network in canonical form; as it is if it is none.
-    pub(crate) fn name(&self) -> String {
-        canonical_network(&self.network).unwrap_or_else(|| self.network.clone())
+    /// Its address in canonical form; its network as it is if that has none.
+    pub(crate) fn address(&self) -> String {
+        address_of(&self.network).unwrap_or_else(|| self.network.clone())
     }
 
     /// Whether it leads to this load balancer.
@@ -40,19 +40,14 @@ impl FloatingIp {
     }
 }
 
-/// The path of one, by its network.
-fn path(network: &str) -> String {
-    let address = network.split('/').next().unwrap_or(network);
-    format!("floating-ips/{address}")
-}
-
 /// All floating IPs.
 pub(crate) fn all() -> Request {
     Request::get("list_floating_ips", "floating-ips")
 }
 
-/// Lets one lead to this load balancer.
-pub(crate) fn assign(network: &str, balancer: &str) -> Request {
+/// Lets the one of this address lead to this load balancer.
+pub(crate) fn assign(address: &str, balancer: &str) -> Request {
+    let path = format!("floating-ips/{address}");
     let body = json!({"load_balancer": balancer});
-    Request::new("assign_floating_ip", Method::PATCH, path(network)).json(body)
+    Request::new("assign_floating_ip", Method::PATCH, path).json(body)
 }

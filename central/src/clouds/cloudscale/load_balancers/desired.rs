@@ -32,7 +32,7 @@ pub(super) struct Desired {
     /// Whether all members are known. If not, some are missing here that may be right, and none is
     /// taken away.
     pub(super) members_are_complete: bool,
-    /// Networks of floating IPs that are to lead to it, in canonical form.
+    /// Addresses of the floating IPs that are to lead to it, in canonical form.
     pub(super) floating_ips: BTreeSet<String>,
     /// `spec.loadBalancerIP`, if neither a virtual address nor a floating IP that is asked for is
     /// the same: a new load balancer would get another one.
@@ -66,6 +66,11 @@ impl provider::Desired for Desired {
 
     fn exclusives(&self) -> &BTreeSet<String> {
         &self.floating_ips
+    }
+
+    fn deny(&mut self, addresses: &BTreeSet<String>) -> bool {
+        self.floating_ips.retain(|ip| !addresses.contains(ip));
+        true
     }
 
     fn unmet_address(&self) -> Option<&str> {

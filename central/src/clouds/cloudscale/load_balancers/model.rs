@@ -109,6 +109,10 @@ impl Member for MemberSpec {
         (&self.address, self.protocol_port)
     }
 
+    fn subnet(&self) -> Option<&str> {
+        Some(&self.subnet)
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

@@ -31,7 +31,7 @@ pub(super) struct Observed {
     pub(super) pools: Vec<Pool>,
     /// Its listeners that belong to no pool.
     pub(super) loose_listeners: Vec<Listener>,
-    /// Networks of the floating IPs that lead to it, in canonical form.
+    /// Addresses of the floating IPs that lead to it, in canonical form.
     pub(super) floating_ips: BTreeSet<String>,
 }
 
@@ -121,7 +121,7 @@ impl Observed {
         observed.loose_listeners = read_all(parts.listeners.all.iter().filter(is_loose))?;
         let floating = parts.floating_ips.all.iter();
         let leading = floating.filter(|ip| ip.leads_to(&balancer.uuid));
-        observed.floating_ips = leading.map(FloatingIp::name).collect();
+        observed.floating_ips = leading.map(FloatingIp::address).collect();
         Ok(observed)
     }
 
@@ -209,8 +209,8 @@ impl provider::Observed for Observed {
         &self.floating_ips
     }
 
-    fn loses(&mut self, network: &str) {
-        self.floating_ips.remove(network);
+    fn loses(&mut self, address: &str) {
+        self.floating_ips.remove(address);
     }
 
     fn created(step: &Step, uuid: &str) -> Option<Self> {
@@ -243,8 +243,8 @@ impl provider::Observed for Observed {
             Step::CreateBalancer(_) | Step::DeleteBalancer { .. } => {}
             Step::RenameBalancer { name, .. } => self.balancer.name.clone_from(name),
             Step::TagBalancer { tags } => self.balancer.tags.clone_from(tags),
-            Step::AssignFloatingIp { network } => {
-                self.floating_ips.insert(network.clone());
+            Step::AssignFloatingIp { address } => {
+                self.floating_ips.insert(address.clone());
             }
             Step::Pool(step) => self.take_of_pools(step, made, planned),
             Step::Member(step) => {

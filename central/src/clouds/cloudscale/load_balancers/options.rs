@@ -20,7 +20,7 @@ const HTTP_VERSIONS: [&str; 2] = ["1.1", "1.0"];
 pub(super) struct Options {
     /// The load balancer; its tags are not the Service's to say.
     pub(super) balancer: BalancerSpec,
-    /// Networks of floating IPs, in canonical form.
+    /// Addresses of floating IPs, in canonical form.
     pub(super) floating_ips: BTreeSet<String>,
     /// The host name for the status, instead of addresses.
     pub(super) force_hostname: Option<String>,
@@ -45,11 +45,7 @@ impl Options {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         check_uuid(reader);
         let force_hostname = reader.optional(&keys::FORCE_HOSTNAME);
-        let ip_mode = match force_hostname {
-            // It is not used then, and the Go controller did not look at it.
-            Some(_) => "Proxy",
-            None => reader.one_of(&keys::IP_MODE),
-        };
+        let has_tcp = reader.has_port_of("TCP");
         Self {
             balancer: BalancerSpec {
                 name: reader.text(&keys::NAME),
@@ -58,16 +54,16 @@ impl Options {
                 vips: vips(reader),
                 tags: Tags::new(),
             },
-            floating_ips: reader.networks(&keys::FLOATING_IPS).into_iter().collect(),
+            floating_ips: reader.addresses(&keys::FLOATING_IPS),
             force_hostname: force_hostname.map(ToOwned::to_owned),
-            ip_mode,
+            ip_mode: reader.one_of_if(force_hostname.is_none(), &keys::IP_MODE),
             pool: PoolSpec {
                 name: String::new(),
                 algorithm: reader.one_of(&keys::POOL_ALGORITHM).to_owned(),
-                protocol: reader.one_of(&keys::POOL_PROTOCOL).to_owned(),
+                protocol: reader.one_of_if(has_tcp, &keys::POOL_PROTOCOL).to_owned(),
             },
             monitor: monitor(reader),
-            listener: listener(reader),
+            listener: listener(reader, has_tcp),
             allowed_subnets: subnets(reader),
             node_selector: reader.selector(&keys::NODE_SELECTOR),
             ports: reader.ports("cloudscale.ch", &["TCP", "UDP"]),
@@ -95,10 +91,12 @@ fn monitor(reader: &mut Reader<'_>) -> MonitorSpec {
     }
 }
 
-fn listener(reader: &mut Reader<'_>) -> ListenerSpec {
+fn listener(reader: &mut Reader<'_>, has_tcp: bool) -> ListenerSpec {
     ListenerSpec {
         name: String::new(),
-        protocol: reader.one_of(&keys::LISTENER_PROTOCOL).to_owned(),
+        protocol: reader
+            .one_of_if(has_tcp, &keys::LISTENER_PROTOCOL)
+            .to_owned(),
         port: 0,
         allowed_cidrs: match reader.value(&keys::ALLOWED_CIDRS) {
             Some(_) => reader.networks(&keys::ALLOWED_CIDRS),

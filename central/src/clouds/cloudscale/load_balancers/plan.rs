@@ -78,8 +78,8 @@ fn changes(desired: &Desired, observed: &Observed) -> Vec<Step> {
     steps.extend(leaves.map(Step::Member));
     steps.extend(pools.deleted());
     let missing = desired.floating_ips.difference(&observed.floating_ips);
-    steps.extend(missing.map(|network| Step::AssignFloatingIp {
-        network: network.clone(),
+    steps.extend(missing.map(|address| Step::AssignFloatingIp {
+        address: address.clone(),
     }));
     if !steps.is_empty() {
         steps.extend(marked(desired, observed));

@@ -35,8 +35,8 @@ pub(super) enum Step {
     Monitor(PartStep<MonitorSpec>),
     /// About a listener.
     Listener(PartStep<ListenerSpec>),
-    /// Lets a floating IP lead to it, by its network.
-    AssignFloatingIp { network: String },
+    /// Lets a floating IP lead to it.
+    AssignFloatingIp { address: String },
 }
 
 impl Step {
@@ -54,7 +54,7 @@ impl Step {
             Self::Member(step) => of_part(step, balancer, planned)?,
             Self::Monitor(step) => of_part(step, balancer, planned)?,
             Self::Listener(step) => of_part(step, balancer, planned)?,
-            Self::AssignFloatingIp { network } => floating_ips::assign(network, balancer),
+            Self::AssignFloatingIp { address } => floating_ips::assign(address, balancer),
         })
     }
 }
@@ -105,7 +105,7 @@ impl step::Step for Step {
             Self::Member(step) => step.member_effect(planned),
             Self::Monitor(step) => step.effect(),
             Self::Listener(step) => step.effect(),
-            Self::AssignFloatingIp { network } => Effect::Assign(network.clone()),
+            Self::AssignFloatingIp { address } => Effect::Assign(address.clone()),
         }
     }
 
@@ -144,7 +144,7 @@ impl fmt::Display for Step {
             Self::Member(step) => member(step, f),
             Self::Monitor(step) => monitor(step, f),
             Self::Listener(step) => listener(step, f),
-            Self::AssignFloatingIp { network } => write!(f, "assign floating IP {network}"),
+            Self::AssignFloatingIp { address } => write!(f, "assign floating IP {address}"),
         }
     }
 }

@@ -1,11 +1,14 @@
 mod addresses;
+mod adopted;
 mod credentials;
 mod endpoints;
+mod floating_ips;
 mod gaps;
 mod ownership;
 mod project;
 mod refusals;
 mod removal;
+mod unread;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -226,7 +226,7 @@ struct Families {
 fn acl(reader: &mut Reader<'_>, text: &str) -> Option<Acl> {
     let key = &keys::FIREWALL_ACL;
     let example = "{\"allowList\": {\"ipv4\": [\"192.0.2.0/24\"]}}";
-    let lists: Lists = reader.go_json(key, text, example)?;
+    let lists: Lists = reader.json_object(key, text, example)?;
     let chosen = match (lists.allowlist, lists.denylist) {
         (Some(families), None) => Ok((true, families)),
         (None, Some(families)) => Ok((false, families)),

@@ -115,9 +115,14 @@ impl CloudServices {
                 self.service_states.refused(&service.key);
                 Outcome::WaitForChange(text)
             }
-            Cause::Cloud(ReconcileError::Noted { why, notices }) => {
+            Cause::Cloud(ReconcileError::Noted {
+                why,
+                notices,
+                again,
+            }) => {
                 self.tell_notices(service, &notices).await;
-                Box::pin(self.set_back(service, Cause::Cloud(*why), attempt)).await
+                let outcome = Box::pin(self.set_back(service, Cause::Cloud(*why), attempt)).await;
+                again.map_or(outcome, Outcome::RetryAfter)
             }
             Cause::Service(Failure::Gone) => Outcome::Done,
             // Its change is about to be told.

@@ -90,6 +90,7 @@ impl L2Snapshot<'_> {
                 Some(Ok(PlanSummary {
                     steps: Vec::new(),
                     notices: vec![notice],
+                    refused: None,
                 }))
             }
             Decision::Leave(_) => None,
@@ -104,6 +105,7 @@ impl L2Snapshot<'_> {
                 Some(Ok(PlanSummary {
                     steps: steps.collect(),
                     notices: Vec::new(),
+                    refused: None,
                 }))
             }
         }

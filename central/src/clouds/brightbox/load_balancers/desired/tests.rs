@@ -39,6 +39,7 @@ fn asked(
     let members = Members {
         found: servers.iter().map(machine).collect(),
         are_complete: true,
+        ..Members::default()
     };
     let request = LoadBalancerRequest {
         service: Arc::new(service),

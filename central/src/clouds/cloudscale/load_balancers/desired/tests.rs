@@ -69,6 +69,7 @@ impl Case {
             members: Members {
                 found: machines,
                 are_complete: true,
+                ..Members::default()
             },
         }
     }

@@ -149,7 +149,7 @@ fn reads_each_annotation() {
     assert_eq!(balancer.vips[0].subnet, Some(own(uuid)));
     assert_eq!(balancer.vips[0].address, Some(own("fd00::9")));
     let floating: Vec<_> = options.floating_ips.into_iter().collect();
-    assert_eq!(floating, ["2001:db8::7/128", "203.0.113.9/32"]);
+    assert_eq!(floating, ["2001:db8::7", "203.0.113.9"]);
     assert_eq!(options.pool.algorithm, "least_connections");
     assert_eq!(options.pool.protocol, "proxyv2");
     let monitor = options.monitor;
@@ -176,6 +176,69 @@ fn reads_each_annotation() {
     assert_eq!(listener.timeout_member_data_ms, Some(3));
     assert!(options.allowed_subnets.contains(uuid));
     assert_eq!(options.node_selector.to_string(), "env=prod");
+}
+
+/// The Go controller's decoder does not tell upper from lower case.
+#[test]
+fn reads_json_keys_in_any_case() {
+    let uuid = "2db69ba3-1864-4608-853a-0771b6885a3a";
+    let text = format!(r#"[{{"Subnet": "{uuid}", "ADDRESS": "10.0.0.9"}}]"#);
+    let vips = read(keys::VIP_ADDRESSES, &text).unwrap().balancer.vips;
+    let vip = VipRequest {
+        subnet: Some(uuid.to_owned()),
+        address: Some("10.0.0.9".to_owned()),
+    };
+    assert_eq!(vips, [vip]);
+    let text = r#"{"Method": "HEAD", "URL_Path": "/Ready", "expected_Codes": ["204"]}"#;
+    let http = HttpSpec {
+        method: "HEAD".to_owned(),
+        url_path: "/Ready".to_owned(),
+        expected_codes: vec!["204".to_owned()],
+        ..HttpSpec::default()
+    };
+    assert_eq!(
+        read(keys::MONITOR_HTTP, text).unwrap().monitor.http,
+        Some(http)
+    );
+}
+
+/// With UDP ports alone the Go controller looks at neither.
+#[test]
+fn protocols_are_those_of_tcp_ports() {
+    let ports = |protocols: &[&str]| {
+        let port = |(nth, protocol): (usize, &&str)| {
+            let name = protocol.to_lowercase();
+            json!({"name": name, "protocol": protocol, "port": 53, "nodePort": 30053 + nth})
+        };
+        json!({"ports": protocols.iter().enumerate().map(port).collect::<Vec<_>>()})
+    };
+    for key in [keys::POOL_PROTOCOL, keys::LISTENER_PROTOCOL] {
+        for value in ["udp", "nonsense"] {
+            let asked = [(key, value)];
+            let with = |protocols: &[&str]| options(&service(&asked, &ports(protocols)));
+            assert_eq!(
+                with(&["UDP"]),
+                options(&service(&[], &ports(&["UDP"]))),
+                "{key}"
+            );
+            for some in [["TCP"].as_slice(), &["UDP", "TCP"]] {
+                let faults = with(some).unwrap_err();
+                assert!(
+                    faults.len() == 1 && faults[0].place.contains(key),
+                    "{faults:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn floating_ips_are_addresses() {
+    for text in ["203.0.113.9", "203.0.113.9/32", " 203.0.113.9/24"] {
+        let read = read(keys::FLOATING_IPS, &json!([text]).to_string());
+        let expected = ["203.0.113.9".to_owned()].into();
+        assert_eq!(read.unwrap().floating_ips, expected, "{text}");
+    }
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn steps(desired: &Desired, observed: &Observed) -> Vec<String> {
 #[test]
 fn plan_of_new_load_balancer_shows_all_steps() {
     let mut desired = wanted([pool("tcp/a", 80, 1), pool("udp/b", 53, 2)]);
-    desired.floating_ips.insert("203.0.113.9/32".to_owned());
+    desired.floating_ips.insert("203.0.113.9".to_owned());
     let plan = plan(&desired, None).unwrap();
     let texts: Vec<_> = plan.steps().iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -128,7 +128,7 @@ fn plan_of_new_load_balancer_shows_all_steps() {
             "create health monitor tcp for new pool 2",
             "create listener tcp/80 for new pool 1",
             "create listener udp/53 for new pool 2",
-            "assign floating IP 203.0.113.9/32",
+            "assign floating IP 203.0.113.9",
         ]
     );
     let made = Observed::created(&plan.steps()[0], "lb").unwrap();

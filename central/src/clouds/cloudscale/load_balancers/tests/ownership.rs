@@ -93,7 +93,7 @@ async fn does_not_take_floating_ip_of_another_service() {
         panic!("{refused:?}")
     };
     assert!(why.contains("assigned to another service"), "{why}");
-    assert!(why.contains("203.0.113.9/32->default/web-1"), "{why}");
+    assert!(why.contains("203.0.113.9->default/web-1"), "{why}");
     let lines = cloud.lines();
     assert!(lines.contains(&"PATCH /v1/floating-ips/203.0.113.9".to_owned()));
 }

@@ -56,6 +56,14 @@ impl Project {
         found.unwrap().1[key] = value;
     }
 
+    /// Of a floating IP.
+    pub(super) fn set_network(&self, network: &Value, key: &str, value: Value) {
+        let mut all = self.all.lock().unwrap();
+        let mut all = all.iter_mut();
+        let found = all.find(|(_, object)| object["network"] == *network);
+        found.unwrap().1[key] = value;
+    }
+
     pub(super) fn of(&self, path: &str) -> Vec<Value> {
         let all = self.all.lock().unwrap();
         let of = all.iter().filter(|(kind, _)| kind == path);

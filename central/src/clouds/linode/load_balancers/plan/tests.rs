@@ -55,6 +55,7 @@ fn with_secrets(
     let members = Members {
         found: hosts.iter().map(machine).collect(),
         are_complete: true,
+        ..Members::default()
     };
     desired(&request(service, secrets), &options, &members)
 }

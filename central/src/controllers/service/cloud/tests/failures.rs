@@ -60,6 +60,21 @@ async fn sv_30_honours_retry_after() {
     assert_eq!(world.pass("web").await, Outcome::RetryAfter(after));
 }
 
+/// What cannot be had stands in the Event, and something else was left open that time will tell.
+#[tokio::test(start_paused = true)]
+async fn refusal_is_told_and_something_else_looked_at_again() {
+    let world = World::new();
+    world.add("web");
+    let after = Duration::from_secs(20);
+    let refused = ReconcileError::Refused("not that".to_owned());
+    let refused = refused.with_retry(Vec::new(), Some(after));
+    world.cloud.state.lock().unwrap().fails_late = Some(refused);
+    assert_eq!(world.pass("web").await, Outcome::RetryAfter(after));
+    let told = world.cluster.events.lock().unwrap().pop().unwrap();
+    assert_eq!(told.1, reasons::SYNC_LOAD_BALANCER_FAILED);
+    assert!(told.2.ends_with(": not that"), "{told:?}");
+}
+
 /// Also if it comes to light only while the plan is carried out.
 #[tokio::test(start_paused = true)]
 async fn what_a_person_should_know_is_told_beside_a_failure() {

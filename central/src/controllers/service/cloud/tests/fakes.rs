@@ -283,6 +283,7 @@ impl FakeCloud {
         let shown = PlanSummary {
             steps: if is_as_wanted { vec![] } else { vec![step] },
             notices: state.notices.clone(),
+            refused: None,
         };
         Ok(Box::new(FakePlan {
             cloud: self.clone(),

@@ -142,6 +142,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
     let members = Members {
         found: vec![machine(1), machine(2)],
         are_complete: true,
+        ..Members::default()
     };
     let desired = desired(&request, &options, &members);
     plan(&desired, Some(observed)).unwrap().to_string()
@@ -193,7 +194,7 @@ fn adopts_go_controllers_work_unchanged() {
         keys::FLOATING_IPS,
         r#"["203.0.113.9/32","2001:db8::7/128"]"#,
     )];
-    let floating = ["203.0.113.9/32", "2001:db8::7/128", "203.0.113.8/32"];
+    let floating = ["203.0.113.9", "2001:db8::7", "203.0.113.8"];
     assert_eq!(steps(&asked, &none, &found(&TCP, &public, &floating)), "");
 
     let vips = format!(r#"[{{"subnet": "{SUBNET}"}}]"#);
@@ -206,6 +207,11 @@ fn adopts_go_controllers_work_unchanged() {
         ),
         ""
     );
+
+    let mut named = found(&TCP, &public, &[]);
+    named.balancer.name = "shop".to_owned();
+    let asked = [(keys::NAME, "shop"), written[0], written[1], written[2]];
+    assert_eq!(steps(&asked, &none, &named), "");
 
     // A monitor that was made for HTTP without a word about it has the cloud's defaults.
     let http = Found {

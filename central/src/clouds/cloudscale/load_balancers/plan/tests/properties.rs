@@ -78,7 +78,7 @@ fn any_wanted() -> impl Strategy<Value = Desired> {
             };
             let mut desired = wanted(ports.into_iter().zip(numbers).zip(node_ports).map(of_port));
             desired.floating_ips = floats
-                .then(|| "203.0.113.9/32".to_owned())
+                .then(|| "203.0.113.9".to_owned())
                 .into_iter()
                 .collect();
             desired
