@@ -13,6 +13,7 @@
 //! longer than half a minute for its turn at a cloud that has turned out to take few requests.
 
 mod client;
+mod constants;
 mod credentials;
 mod environment;
 mod error;
@@ -25,6 +26,7 @@ mod metrics;
 pub mod oauth2;
 mod proxies;
 mod reference;
+mod refused_parts;
 mod remembered;
 mod resource;
 #[cfg(test)]
@@ -36,9 +38,10 @@ pub use client::{
     Client, Connection, ConnectionVariables, ErrorDecoder, LimitFlags, Limits, Refusal, Request,
     Transport, http,
 };
+pub use constants::Constants;
 pub use credentials::{Credentials, Secret, TokenTimes, TokenVariables, Tokens};
-pub use environment::{Environment, Fault};
-pub use error::{CloudError, ErrorKind};
+pub use environment::{Environment, Fault, VersionedUrl};
+pub use error::{CloudError, ErrorKind, permitted};
 pub use first_answer::FirstAnswer;
 pub use json_file::{FileKey, JsonFile, KeyKind};
 pub use kind::{Kind, body, with};
@@ -47,6 +50,7 @@ pub use limiter::Limiter;
 pub use metrics::Metrics;
 pub use proxies::Proxies;
 pub use reference::{Reference, ids};
+pub use refused_parts::leaves_out_refused;
 pub use remembered::Remembered;
 pub use resource::Resource;
 pub use token_check::TokenCheck;

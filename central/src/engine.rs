@@ -12,7 +12,7 @@
 //! and a pure plan. All else is here, once. What plans are made of is here too: the parts of a load balancer and
 //! what can be done about each (`step.rs`), steps about whole resources (`resource_step.rs`), what of them comes
 //! before and after the others (`stages.rs`), fields that change in place (`change.rs`, `changes.rs`), the members of
-//! a pool (`pool.rs`), and rules of a firewall (`port_rules.rs`).
+//! a pool (`pool.rs`), and rules of a firewall (`port_rules.rs`, `acl.rs`).
 //!
 //! **Guarantees.** What was observed and done is remembered, so that a Service of which nothing
 //! changes costs no request. Nothing is made or adopted but on the word of a complete listing that
@@ -20,6 +20,7 @@
 //! (`ownership.rs`). Credentials that show nothing of the cluster are doubted as a whole
 //! (`credentials.rs`). No two writes to one load balancer are under way at once.
 
+pub mod acl;
 pub mod annotations;
 pub(crate) mod applied;
 mod apply;
@@ -35,6 +36,8 @@ pub mod endpoints;
 mod ensure;
 pub mod exclusive;
 mod find;
+pub mod forgiving_annotations;
+pub mod interface_routes;
 pub mod inventory;
 pub mod ip_allocation;
 pub mod listing;
@@ -47,6 +50,7 @@ pub mod pauses;
 pub mod pending;
 pub mod pool;
 pub mod pooled;
+pub mod port_annotations;
 pub mod port_rules;
 pub mod prices;
 pub mod provider;
@@ -59,6 +63,7 @@ pub mod selector;
 pub mod service_spec;
 pub mod stages;
 pub mod step;
+pub mod tag_marks;
 pub mod text_marks;
 pub mod touched;
 mod unread;

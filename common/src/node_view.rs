@@ -1,6 +1,7 @@
 //! The part of a Node that Mooring looks at.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Taint};
@@ -10,7 +11,7 @@ use crate::clouds;
 use crate::k8s::Slim;
 use crate::machines::Identity;
 use crate::names::{annotations, labels, node_conditions, taints as taint_keys};
-use crate::node_addresses::NodeAddress;
+use crate::node_addresses::{AddressType, NodeAddress};
 use crate::taints;
 
 /// Whether the kubelet says that the Node can run pods.
@@ -81,6 +82,13 @@ impl NodeView {
     #[must_use]
     pub fn provided_node_ip(&self) -> Option<&str> {
         self.annotation(annotations::PROVIDED_NODE_IP)
+    }
+
+    /// Its addresses inside of its networks, as the Node itself says them, in order. What is no address is left out.
+    pub fn internal_ips(&self) -> impl Iterator<Item = IpAddr> {
+        let internal = self.addresses.iter();
+        let internal = internal.filter(|address| address.kind == AddressType::InternalIP);
+        internal.filter_map(|address| address.address.parse().ok())
     }
 
     /// Whether it may carry load balancer traffic: not being deleted, not excluded by label (a

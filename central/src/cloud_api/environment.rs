@@ -1,5 +1,7 @@
 //! The environment variables that a cloud is configured by, and the file whose keys stand in for them.
 
+mod versioned;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
@@ -11,6 +13,7 @@ use mooring_common::work_queue::LONGEST_REQUEST;
 use reqwest::Url;
 
 use super::json_file::{FileKey, JsonFile};
+pub use versioned::VersionedUrl;
 
 /// The flag that names the file.
 const FILE: &str = "--cloud-config";

@@ -118,6 +118,17 @@ impl CloudError {
     }
 }
 
+/// An answer. `None`: the token may not ask for that.
+///
+/// # Errors
+/// Any other error.
+pub fn permitted<T>(answer: Result<T, CloudError>) -> Result<Option<T>, CloudError> {
+    match answer {
+        Err(error) if error.kind == ErrorKind::Forbidden => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

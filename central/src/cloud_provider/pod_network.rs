@@ -1,6 +1,7 @@
 //! What central asks of a cloud for the Pods of Nodes: ranges of addresses, and routes to them.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -111,8 +112,59 @@ pub struct NodeIpam {
     pub ipv4_mask: u8,
     /// The flag that sets it, for messages.
     pub ipv4_mask_flag: &'static str,
-    /// Where IPv6 pod CIDRs come from, and what the cloud keeps for itself.
+    /// How IPv6 pod CIDRs lie in the ranges of machines. `None`: Nodes get none.
+    pub ipv6: Option<Ipv6PodCidrs>,
+    /// Where these ranges come from, and what the cloud keeps for itself.
     pub ranges: Arc<dyn NodeRanges>,
+}
+
+impl NodeIpam {
+    /// The IPv6 pod CIDR of a machine. `Ok(None)`: Nodes get none.
+    ///
+    /// # Errors
+    /// [`NoRange`]
+    pub async fn ipv6_pod_cidr(&self, machine: &ProviderId) -> Result<Option<Ipv6Net>, NoRange> {
+        let Some(ipv6) = &self.ipv6 else {
+            return Ok(None);
+        };
+        let range = self.ranges.ipv6_range(machine).await?;
+        let cidr = ipv6.within(range).ok_or_else(|| {
+            NoRange::Refused(format!(
+                "--{}={}: a pod CIDR of this length is not within the IPv6 range {range} of {} {}; write a \
+                 number from {} to 128",
+                ipv6.mask_flag,
+                ipv6.mask,
+                ipv6.machine,
+                machine.instance(),
+                range.prefix_len()
+            ))
+        })?;
+        Ok(Some(cidr))
+    }
+}
+
+/// How IPv6 pod CIDRs lie in the ranges of machines: at their beginning, but for those of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv6PodCidrs {
+    /// Their length.
+    pub mask: u8,
+    /// The flag that sets it, for messages.
+    pub mask_flag: &'static str,
+    /// A length, and the bits that pod CIDRs of it have in addition to those of the range.
+    pub offset: (u8, u128),
+    /// What messages call a machine.
+    pub machine: &'static str,
+}
+
+impl Ipv6PodCidrs {
+    /// The pod CIDR in a range. `None`: it does not lie in there.
+    fn within(&self, range: Ipv6Net) -> Option<Ipv6Net> {
+        let (mask, offset) = self.offset;
+        let offset = if self.mask == mask { offset } else { 0 };
+        let first = Ipv6Addr::from(u128::from(range.network()) | offset);
+        let cidr = Ipv6Net::new(first, self.mask).ok()?.trunc();
+        range.contains(&cidr).then_some(cidr)
+    }
 }
 
 /// What a cloud says of ranges for Pods.
@@ -121,20 +173,18 @@ pub trait NodeRanges: Send + Sync {
     /// The provider's name, which is the scheme of its machines' IDs.
     fn provider(&self) -> &'static str;
 
-    /// Whether Nodes get an IPv6 pod CIDR besides.
-    fn allocates_ipv6(&self) -> bool;
-
-    /// The IPv6 pod CIDR of a machine, of its own range.
+    /// The IPv6 range of a machine, which its pod CIDR is to lie in.
     ///
     /// # Errors
     /// [`NoRange`]
-    async fn ipv6_pod_cidr(&self, machine: &ProviderId) -> Result<Ipv6Net, NoRange>;
+    async fn ipv6_range(&self, machine: &ProviderId) -> Result<Ipv6Net, NoRange>;
 
-    /// Whether the cloud needs the last addresses of this range for itself.
+    /// The IPv4 subnet of the machines, of which the cloud needs the last addresses for itself. `None`: it needs
+    /// none of any.
     ///
     /// # Errors
     /// [`CloudError`] if it cannot be asked.
-    async fn reserves_end_of(&self, cluster_cidr: Ipv4Net) -> Result<bool, CloudError>;
+    async fn subnet(&self) -> Result<Option<Ipv4Net>, CloudError>;
 }
 
 /// Why a machine has no range.
@@ -146,4 +196,35 @@ pub enum NoRange {
     /// It has none; the text says what to do.
     #[error("{0}")]
     Refused(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pod_cidrs_of_one_length_have_a_place_of_their_own() {
+        for (range, mask, expected) in [
+            ("2300:5800:2:1::/64", 112, Some("2300:5800:2:1:0:c::/112")),
+            ("2300:5800:2:1::/64", 80, Some("2300:5800:2:1::/80")),
+            ("2300:5800:2:1::/64", 64, Some("2300:5800:2:1::/64")),
+            ("2300:5800:2:1::/64", 56, None),
+            ("2300:5800:2:1::/112", 112, None),
+            (
+                "2300:5800:2:1:0:c::/112",
+                112,
+                Some("2300:5800:2:1:0:c::/112"),
+            ),
+        ] {
+            let ipv6 = Ipv6PodCidrs {
+                mask,
+                mask_flag: "mask",
+                offset: (112, 0xc_0000_0000),
+                machine: "machine",
+            };
+            let cidr = ipv6.within(range.parse().unwrap());
+            let cidr = cidr.map(|cidr| cidr.to_string());
+            assert_eq!(cidr.as_deref(), expected, "{range} /{mask}");
+        }
+    }
 }

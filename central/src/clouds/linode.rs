@@ -27,7 +27,8 @@ use tokio::time::Instant;
 
 use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Limits, Metrics};
 use crate::cloud_provider::{Machine, MachineSource};
-use api::{INSTANCES, Instance};
+use crate::engine::listing::Listings;
+use api::{INSTANCES, Instance, VpcRow};
 pub use config::{Config, Settings};
 use facts::Describe;
 pub use flags::{BackendSubnet, Flags, VpcChoice};
@@ -53,10 +54,12 @@ const LISTINGS: Limits = Limits {
 /// The provider.
 #[derive(Debug)]
 pub struct Linode {
-    client: Client,
+    client: Arc<Client>,
     settings: Settings,
     describe: Describe,
-    vpcs: Vpcs,
+    vpcs: Arc<Vpcs>,
+    /// All that Linodes have in the chosen subnets of VPCs.
+    vpc_rows: Listings<VpcRow>,
 }
 
 impl AsRef<Client> for Linode {
@@ -83,15 +86,18 @@ impl Linode {
         for notice in &config.notices {
             tracing::warn!("{notice}");
         }
+        let flags = &config.settings.flags;
         let client = Client::new(NAME, config.connection, &api::ErrorShape, limits, metrics)?;
+        let client = client.listing_limits(LISTINGS);
+        let client = Arc::new(client.logging_exchanges(flags.logs_exchanges));
+        let vpcs = Arc::new(Vpcs::new(client.clone(), flags.vpcs.clone()));
         Ok(Arc::new(Self {
-            client: client
-                .listing_limits(LISTINGS)
-                .logging_exchanges(config.settings.flags.logs_exchanges),
+            client,
             describe: Describe {
                 external_subnet: config.settings.external_subnet,
             },
-            vpcs: Vpcs::new(config.settings.flags.vpcs.clone()),
+            vpc_rows: Listings::of(NAME, &vpcs, |vpcs| async move { vpcs.rows().await }),
+            vpcs,
             settings: config.settings,
         }))
     }
@@ -99,8 +105,11 @@ impl Linode {
     /// That it exists is known even if the VPCs cannot be read, and addresses that are not known
     /// change nothing. Nor are the VPCs read anew for the sake of one.
     async fn describe(&self, instance: &Instance) -> Result<Machine, CloudError> {
-        let vpcs = match self.vpcs.read(&self.client, None).await {
-            Ok(mut all) => Some(all.remove(&instance.id).unwrap_or_default()),
+        let vpcs = match self.vpc_rows.get(None).await {
+            Ok(rows) => {
+                let mut all = vpcs::addresses(&rows.all);
+                Some(all.remove(&instance.id).unwrap_or_default())
+            }
             Err(error) => {
                 tracing::warn!(%error, "what a Linode has in the VPCs cannot be read");
                 None
@@ -139,8 +148,8 @@ impl MachineSource for Linode {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        let now = Some(Instant::now());
-        let mut vpcs = self.vpcs.read(&self.client, now).await?;
+        let rows = self.vpc_rows.get(Instant::now()).await?;
+        let mut vpcs = vpcs::addresses(&rows.all);
         let tag = self.settings.flags.tag_filter.as_ref();
         let filter = tag.map_or_else(|| json!({}), |tag| json!({"tags": {"+contains": tag}}));
         let request = api::filtered(&INSTANCES, &[], &filter);

@@ -167,7 +167,9 @@ impl Controller {
             return Ok(pool.clone());
         }
         let mut pool = self.pool.clone();
-        if self.ipam.ranges.reserves_end_of(self.cluster_cidr).await? {
+        let end = self.cluster_cidr.broadcast();
+        let subnet = self.ipam.ranges.subnet().await?;
+        if subnet.is_some_and(|subnet| subnet.broadcast() == end) {
             pool.take_last();
         }
         self.read_all().await?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use ipnet::IpNet;
 use mooring_common::names::reasons;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -235,10 +236,24 @@ impl<'a> Reader<'a> {
         let text = self.value(annotation)?;
         let number = text.parse::<u64>().ok().filter(|number| *number > 0);
         if number.is_none() {
-            let remedy = format!("is no number of {what}; write one, or take the annotation off");
-            self.fault_in(annotation, text, remedy);
+            self.fault_in(annotation, text, no_number(what));
         }
         number
+    }
+
+    /// [`Form::Id`] that is looked for as it stands, so that another spelling of the number is a fault. An empty value
+    /// says nothing.
+    pub fn check_id(&mut self, annotation: &Annotation) {
+        let Form::Id(what) = annotation.form else {
+            return;
+        };
+        let Some(text) = self.optional(annotation) else {
+            return;
+        };
+        let number = text.trim().parse::<u64>().ok();
+        if number.is_none_or(|id| id == 0 || id.to_string() != text.trim()) {
+            self.fault_in(annotation, text, no_number(what));
+        }
     }
 
     /// [`Form::GoBool`]. What is neither counts as `otherwise`, and is told.
@@ -339,6 +354,16 @@ impl<'a> Reader<'a> {
         texts.iter().filter_map(|text| address_of(text)).collect()
     }
 
+    /// A block of addresses, such as `example`, as it is written; an empty value means none.
+    pub fn block(&mut self, annotation: &Annotation, example: &str) -> Option<String> {
+        let text = self.optional(annotation)?;
+        if text.parse::<IpNet>().is_err() {
+            let remedy = format!("is no block of addresses; write it like {example}");
+            self.fault_in(annotation, text, remedy);
+        }
+        Some(text.to_owned())
+    }
+
     /// These networks, in canonical form, each once.
     pub fn canonical(&mut self, place: &str, texts: &[String]) -> Vec<String> {
         let mut networks = Vec::new();
@@ -360,6 +385,11 @@ impl<'a> Reader<'a> {
 pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split(',').map(str::trim);
     parts.filter(|part| !part.is_empty())
+}
+
+/// What is wrong with the number of something that is none.
+fn no_number(what: &str) -> String {
+    format!("is no number of {what}; write one, or take the annotation off")
 }
 
 /// With all keys in lower case.

@@ -6,15 +6,18 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use uuid::Uuid;
 
-/// A network in canonical form: `192.0.2.0/24`. An address alone is a network of its own, and bits
-/// that say nothing are 0. `None`: it is neither.
-pub fn canonical_network(text: &str) -> Option<String> {
+/// A network. An address alone is a network of its own, and bits that say nothing are 0. `None`: it is neither.
+pub fn network(text: &str) -> Option<IpNet> {
     let text = text.trim();
     let network = text
         .parse::<IpNet>()
-        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-        .ok()?;
-    Some(network.trunc().to_string())
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    Some(network.ok()?.trunc())
+}
+
+/// A network in canonical form: `192.0.2.0/24`; see [`network`].
+pub fn canonical_network(text: &str) -> Option<String> {
+    network(text).map(|network| network.to_string())
 }
 
 /// An address, or that of a network, in canonical form: `203.0.113.9` of `203.0.113.9/32`. `None`: it is

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use mooring_common::engine::Impact;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ pub struct Field {
     none: &'static str,
     /// It is a set of networks: neither their order nor their form counts.
     is_set: bool,
+    /// What users notice when it changes.
+    impact: Impact,
 }
 
 impl Field {
@@ -44,7 +47,14 @@ impl Field {
             words: [name, unit],
             none: "",
             is_set: false,
+            impact: Impact::None,
         }
+    }
+
+    /// Users notice this when it changes.
+    #[must_use]
+    pub const fn with_impact(self, impact: Impact) -> Self {
+        Self { impact, ..self }
     }
 
     /// It can be without a value, which is called so.
@@ -137,6 +147,12 @@ impl Change {
             text: Some(text.into()),
             ..Self::new(field, value)
         }
+    }
+
+    /// What users notice of it.
+    #[must_use]
+    pub const fn impact(&self) -> Impact {
+        self.field.impact
     }
 
     /// The value, for people.

@@ -53,6 +53,27 @@ impl Drains {
         true
     }
 
+    /// Adds to the members that are wanted those that are there and stay for now, without new connections. Where
+    /// nobody is to be left, nobody takes over.
+    pub fn keep<'a, M: Member>(
+        &mut self,
+        wanted: &mut Vec<M>,
+        actual: impl Iterator<Item = &'a Part<M>>,
+    ) {
+        if wanted.is_empty() {
+            return;
+        }
+        for member in actual {
+            let is_wanted = wanted.iter().any(|wanted| wanted.is_as(&member.spec));
+            if is_wanted || !member.spec.can_be_disabled() || !self.keeps(member) {
+                continue;
+            }
+            let mut leaving = member.spec.clone();
+            leaving.enable(false);
+            wanted.push(leaving);
+        }
+    }
+
     /// When the next of them may go, and since when they leave.
     pub(crate) fn finish(self) -> (Option<Duration>, HashMap<String, Instant>) {
         (self.next, self.leaving)

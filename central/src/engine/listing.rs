@@ -122,11 +122,15 @@ impl<T: Send + Sync + 'static> Listings<T> {
         Ok(listing.all.iter().find(|one| is_it(one)).cloned())
     }
 
-    /// One that was begun at `since` or later.
+    /// One that was begun at `since` or later; `None`: however old.
     ///
     /// # Errors
     /// [`CloudError`] unless there is a complete listing.
-    pub async fn get(&self, since: Instant) -> Result<Arc<Listing<T>>, CloudError> {
+    pub async fn get(
+        &self,
+        since: impl Into<Option<Instant>> + Send,
+    ) -> Result<Arc<Listing<T>>, CloudError> {
+        let since = since.into();
         if let Some(listing) = self.shared.at_hand(since) {
             return Ok(listing);
         }
@@ -155,9 +159,9 @@ impl<T: Send + Sync + 'static> Shared<T> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn at_hand(&self, since: Instant) -> Option<Arc<Listing<T>>> {
+    fn at_hand(&self, since: Option<Instant>) -> Option<Arc<Listing<T>>> {
         let listed = self.last().listed.clone();
-        listed.filter(|listing| listing.begun >= since)
+        listed.filter(|listing| since.is_none_or(|since| listing.begun >= since))
     }
 
     /// How the last attempt failed, if it began after somebody had asked.

@@ -25,6 +25,11 @@ pub trait Member: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + '
     /// Whether it is given new connections. Those that it has go on.
     fn is_enabled(&self) -> bool;
 
+    /// Whether the cloud can leave it without new connections.
+    fn can_be_disabled(&self) -> bool {
+        true
+    }
+
     /// Lets it be given new connections, or none.
     fn enable(&mut self, enabled: bool);
 

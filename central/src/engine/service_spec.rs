@@ -61,6 +61,21 @@ impl Reader<'_> {
         }
     }
 
+    /// No two of these may be the same: number, and whether it is UDP.
+    pub fn each_once(&mut self, ports: &[(u16, bool)]) {
+        for (index, port) in ports.iter().enumerate() {
+            let mut earlier = ports.iter().take(index);
+            if earlier.any(|other| other == port) {
+                let (number, is_udp) = port;
+                let protocol = if *is_udp { "UDP" } else { "TCP" };
+                let remedy = format!(
+                    "is served twice, by {protocol}; give one of them another number, or another protocol"
+                );
+                self.fault("spec.ports".to_owned(), &number.to_string(), remedy);
+            }
+        }
+    }
+
     fn port(
         &mut self,
         index: usize,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::change::Change;
-use crate::cloud_api::{Client, CloudError, Kind, Request, Resource, id_text};
+use crate::cloud_api::{Client, CloudError, ErrorKind, Kind, Request, Resource, id_text};
 
 /// What a step does, as far as the engine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +116,21 @@ impl PoolRef {
     ) -> Option<&'a mut T> {
         let id = self.id(planned)?;
         all.iter_mut().find(|one| one.id() == id)
+    }
+
+    /// Its ID, for a request to the cloud of this provider.
+    ///
+    /// # Errors
+    /// [`CloudError`] if it is none that is there or was made.
+    pub fn made<'a>(
+        &'a self,
+        planned: &'a [String],
+        provider: &'static str,
+    ) -> Result<&'a str, CloudError> {
+        self.id(planned).ok_or_else(|| {
+            let what = format!("{self} was not made");
+            CloudError::new(provider, ErrorKind::Malformed, what)
+        })
     }
 }
 

@@ -113,6 +113,19 @@ impl<'a> Reader<'a> {
         parsed
     }
 
+    /// The length of a network's prefix, up to `longest`; 0 stands for the default.
+    pub fn prefix_length(&mut self, name: &str, longest: u8, default: u8) -> u8 {
+        let remedy = format!("write a number from 1 to {longest}, or 0 for {default}");
+        match self.parsed(name, &remedy) {
+            0 => default,
+            length if length > longest => {
+                self.fault(name, length, &remedy);
+                default
+            }
+            length => length,
+        }
+    }
+
     /// Remembers that a value is wrong.
     pub fn fault(&mut self, name: &str, value: impl Display, remedy: &str) {
         self.faults.push(format!("--{name}={value}: {remedy}"));

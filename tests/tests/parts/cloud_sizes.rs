@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MOST: [(&str, usize); 4] = [
     ("brightbox", 2_496),
     ("cloudscale", 3_048),
-    ("linode", 5_130),
+    ("linode", 4_608),
     ("phoenixnap", 4_390),
 ];
 

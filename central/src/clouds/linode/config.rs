@@ -3,16 +3,23 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use reqwest::Url;
 
 use super::Flags;
-use crate::cloud_api::{Connection, ConnectionVariables, Environment, Fault, TokenVariables};
+use crate::cloud_api::{
+    Connection, ConnectionVariables, Environment, Fault, TokenVariables, VersionedUrl,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const TOKEN_MAX_AGE: Duration = Duration::from_secs(60);
 const ROUTES_MAX_AGE: Duration = Duration::from_secs(60);
-const DEFAULT_URL: &str = "https://api.linode.com";
-const DEFAULT_VERSION: &str = "v4";
+/// Linode's own client reads it so too.
+const API: VersionedUrl = VersionedUrl {
+    url: "LINODE_URL",
+    default_url: "https://api.linode.com",
+    version: "LINODE_API_VERSION",
+    default_version: "v4",
+    example: "v4beta",
+};
 /// What the Go controller reads besides.
 const WITHOUT_EFFECT: [&str; 6] = [
     "LINODE_INSTANCE_CACHE_TTL",
@@ -71,7 +78,7 @@ impl Config {
             timeout: ("LINODE_REQUEST_TIMEOUT_SECONDS", TIMEOUT),
             authorities: Some("LINODE_CA"),
         };
-        let connection = Connection::read(&mut env, variables, read_base);
+        let connection = Connection::read(&mut env, variables, |env| env.versioned_url(&API));
         let region = env.text("LINODE_REGION");
         if region.is_none() {
             env.fault(
@@ -108,37 +115,6 @@ impl Config {
             notices,
         })
     }
-}
-
-/// `https://api.linode.com` + `/` + the version + `/`. A version in the path of `LINODE_URL` wins
-/// over `LINODE_API_VERSION`; what else stands in that path is left out, as Linode's client does.
-fn read_base(env: &mut Environment<'_>) -> Option<Url> {
-    let text = env.text("LINODE_URL");
-    let version = env.text("LINODE_API_VERSION");
-    let remedy = "is no address of an API; write it like https://api.linode.com or \
-                  https://api.linode.com/v4beta";
-    let text = text.as_deref().unwrap_or(DEFAULT_URL);
-    let mut url = env.url("LINODE_URL", text, remedy)?;
-    let segments = url.path_segments().into_iter().flatten();
-    let segments = segments.filter(|segment| !segment.is_empty());
-    let segments: Vec<String> = segments.map(ToOwned::to_owned).collect();
-    let is_version = |segment: &String| {
-        let rest = segment.strip_prefix('v');
-        rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric()))
-    };
-    let in_path = segments.iter().rev().find(|s| is_version(s)).cloned();
-    if segments.len() > usize::from(in_path.is_some()) {
-        env.notice(format!(
-            "LINODE_URL={url}: of its path only a version such as v4 is used"
-        ));
-    }
-    let version = in_path.or(version).unwrap_or(DEFAULT_VERSION.to_owned());
-    if !is_version(&version) {
-        env.fault("LINODE_API_VERSION", Some(&version), "write v4 or v4beta");
-        return None;
-    }
-    url.set_path(&format!("/{version}/"));
-    Some(url)
 }
 
 #[cfg(test)]

@@ -5,19 +5,22 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use mooring_common::flags::Reader;
 
-use super::api::node_balancers::looks_like_mark;
+use super::api::node_balancers::MARKS;
+use crate::engine::annotations::either;
+use crate::engine::forgiving_annotations::in_any_case;
 
-/// The flag that sets the length of IPv4 pod CIDRs.
+/// The flags that set the lengths of pod CIDRs.
 pub(super) const IPV4_MASK_FLAG: &str = "node-cidr-mask-size-ipv4";
-/// The lengths of pod CIDRs if the flags do not say.
+pub(super) const IPV6_MASK_FLAG: &str = "node-cidr-mask-size-ipv6";
+/// The lengths if the flags do not say.
 const IPV4_MASK: u8 = 24;
-const IPV6_MASK: u8 = 112;
+pub(super) const IPV6_MASK: u8 = 112;
 /// Linode's names have 32 characters at most, and 13 of them come after the prefix.
 const LONGEST_PREFIX: usize = 19;
 /// What to write in place of a tag that begins like a mark.
 pub(super) const NO_MARK: &str =
     "whatever begins so marks whose a NodeBalancer is; write other tags";
-/// The types of NodeBalancers.
+/// The types of NodeBalancers. The Go controller's own help writes `premium_40GB`.
 pub(super) const TYPES: [&str; 3] = ["common", "premium", "premium_40gb"];
 
 /// What the command line says of Linode. What an annotation of a Service says of its NodeBalancer wins.
@@ -109,7 +112,7 @@ impl Flags {
             );
         }
         let without_ipv6 = reader.bool("disable-ipv6-node-cidr-allocation");
-        let ipv6_mask = read_mask(reader, "node-cidr-mask-size-ipv6", 128, IPV6_MASK);
+        let ipv6_mask = reader.prefix_length(IPV6_MASK_FLAG, 128, IPV6_MASK);
         Self {
             tag_filter: reader.text("linode-tag-filter"),
             checks_token: reader.bool("enable-token-health-checker"),
@@ -128,26 +131,19 @@ impl Flags {
             drain_period: reader.duration("nodebalancer-drain-period"),
             vpcs,
             has_routes,
-            ipv4_mask: read_mask(reader, IPV4_MASK_FLAG, 32, IPV4_MASK),
+            ipv4_mask: reader.prefix_length(IPV4_MASK_FLAG, 32, IPV4_MASK),
             ipv6_mask: (!without_ipv6).then_some(ipv6_mask),
             notices,
         }
     }
 }
 
-/// The type of NodeBalancers in this text, in upper or lower case: the Go controller's own help writes
-/// `premium_40GB`.
-pub(super) fn balancer_type(text: &str) -> Option<&'static str> {
-    let mut all = TYPES.into_iter();
-    all.find(|kind| kind.eq_ignore_ascii_case(text))
-}
-
 fn read_kind(reader: &mut Reader<'_>) -> &'static str {
     let text = reader.text("default-nodebalancer-type");
     let text = text.as_deref().unwrap_or(TYPES[0]);
-    balancer_type(text).unwrap_or_else(|| {
-        let remedy = "write common, premium or premium_40gb";
-        reader.fault("default-nodebalancer-type", text, remedy);
+    in_any_case(text, &TYPES).unwrap_or_else(|| {
+        let remedy = format!("write {}", either(&TYPES));
+        reader.fault("default-nodebalancer-type", text, &remedy);
         TYPES[0]
     })
 }
@@ -177,19 +173,6 @@ fn read_load_balancer_type(reader: &mut Reader<'_>, notices: &mut Vec<String>) {
              Services get NodeBalancers. Take the flags away",
             removed.join(", ")
         ));
-    }
-}
-
-/// 0 stands for the default.
-fn read_mask(reader: &mut Reader<'_>, name: &str, longest: u8, default: u8) -> u8 {
-    let remedy = format!("write a number from 1 to {longest}, or 0 for {default}");
-    match reader.parsed(name, &remedy) {
-        0 => default,
-        mask if mask > longest => {
-            reader.fault(name, mask, &remedy);
-            default
-        }
-        mask => mask,
     }
 }
 
@@ -229,7 +212,7 @@ fn read_prefix(reader: &mut Reader<'_>) -> String {
 
 fn read_tags(reader: &mut Reader<'_>) -> Vec<String> {
     let tags = reader.list("nodebalancer-tags");
-    for tag in tags.iter().filter(|tag| looks_like_mark(tag)) {
+    for tag in tags.iter().filter(|tag| MARKS.looks_like_mark(tag)) {
         reader.fault("nodebalancer-tags", tag, NO_MARK);
     }
     tags

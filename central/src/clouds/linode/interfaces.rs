@@ -86,7 +86,8 @@ impl Interface {
 }
 
 impl InterfaceId {
-    fn request(self, of: impl FnOnce(&Kind, &[&str], &str) -> Request) -> Request {
+    /// A request about it.
+    pub(super) fn request(self, of: impl FnOnce(&Kind, &[&str], &str) -> Request) -> Request {
         let [linode, interface] = [self.linode, self.interface].map(|id| id.to_string());
         match self.profile {
             Some(id) => of(&PROFILE_INTERFACES, &[&linode, &id.to_string()], &interface),
@@ -94,29 +95,18 @@ impl InterfaceId {
         }
     }
 
-    /// Reads the IPv4 ranges on it.
-    pub(super) async fn ranges(self, client: &Client) -> Result<Vec<Ipv4Net>, CloudError> {
-        fetch(client, &self.request(Kind::get)).await
-    }
-
-    /// Writes all IPv4 ranges on it. Gives those that it has then.
-    pub(super) async fn set_ranges(
-        self,
-        client: &Client,
-        ranges: &[Ipv4Net],
-    ) -> Result<Vec<Ipv4Net>, CloudError> {
-        let body = if self.profile.is_some() {
-            json!({ "ip_ranges": ranges })
-        } else {
-            let ranges = ranges.iter().map(|range| json!({ "range": range }));
-            json!({ "vpc": { "ipv4": { "ranges": ranges.collect::<Value>() } } })
-        };
-        let request = self.request(|kind, of, id| kind.change(of, id, body));
-        fetch(client, &request).await
+    /// What gives it all these IPv4 ranges.
+    pub(super) fn body(self, ranges: &[Ipv4Net]) -> Value {
+        if self.profile.is_some() {
+            return json!({ "ip_ranges": ranges });
+        }
+        let ranges = ranges.iter().map(|range| json!({ "range": range }));
+        json!({ "vpc": { "ipv4": { "ranges": ranges.collect::<Value>() } } })
     }
 }
 
-async fn fetch(client: &Client, request: &Request) -> Result<Vec<Ipv4Net>, CloudError> {
+/// The IPv4 ranges of the interface that a request is answered with.
+pub(super) async fn ranges(client: &Client, request: &Request) -> Result<Vec<Ipv4Net>, CloudError> {
     let interface: Interface = client.fetch(request).await?;
     let ranges = interface.ipv4_ranges();
     ranges.ok_or_else(|| client.malformed(request, "the interface has no IPv4 ranges"))

@@ -20,16 +20,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ipnet::IpNet;
 use mooring_common::engine::Plan;
-use mooring_common::names::{annotations, linode_tags};
-use mooring_common::node_addresses::AddressType;
+use mooring_common::names::annotations;
 use mooring_common::node_view::NodeView;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::annotations as keys;
-use super::api::node_balancers::{BALANCERS, FIREWALLS, NodeBalancer, marked};
+use super::api::node_balancers::{BALANCERS, FIREWALLS, MARKS, NodeBalancer};
 use super::{Linode, NAME};
-use crate::cloud_api::CloudError;
+use crate::cloud_api::{CloudError, Constants, permitted};
 use crate::cloud_provider::Attachment;
 use crate::cloud_provider::digest::hex;
 use crate::cloud_provider::load_balancers::{
@@ -46,9 +45,8 @@ use crate::engine::provider::{
 use crate::views::service_view::{Ingress, ServiceView};
 use desired::Desired;
 use firewalls::Firewall;
-use observed::{Observed, permitted};
+use observed::Observed;
 use options::Options;
-use places::Backends;
 use step::Step;
 
 /// The NodeBalancers of an account; `inventory`: its Linodes.
@@ -59,7 +57,7 @@ pub(super) fn of_account(cloud: Arc<Linode>, inventory: Arc<Inventory>) -> Arc<d
     let balancers = NodeBalancers {
         cloud,
         firewalls,
-        backends: Backends::default(),
+        backends: Constants::default(),
     };
     Arc::new(Engine::new(balancers, inventory))
 }
@@ -68,7 +66,8 @@ pub(super) fn of_account(cloud: Arc<Linode>, inventory: Arc<Inventory>) -> Arc<d
 struct NodeBalancers {
     cloud: Arc<Linode>,
     firewalls: Listings<Firewall>,
-    backends: Backends,
+    /// The subnets by which NodeBalancers reach their nodes.
+    backends: Constants<Option<u64>>,
 }
 
 #[async_trait]
@@ -192,14 +191,14 @@ impl Provider for NodeBalancers {
                 release: listed.ipv4.clone().filter(|_| is_given_up),
                 marks: match service.annotation(keys::FIREWALL_ID.key) {
                     Some(_) => Vec::new(),
-                    None => desired::marks(&service.uid, request.cluster.as_deref()),
+                    None => MARKS.of(&service.uid, request.cluster.as_deref()),
                 },
             }];
         }
         let is_marked = listed.owner().is_some();
         let release = is_marked.then(|| Step::Release {
             id: listed.id.clone(),
-            tags: listed.unmarked(),
+            tags: MARKS.unmarked(&listed.tags),
         });
         release.into_iter().collect()
     }
@@ -215,7 +214,7 @@ impl Provider for NodeBalancers {
 
     async fn list(&self) -> Result<Vec<NodeBalancer>, CloudError> {
         let all: Vec<NodeBalancer> = self.cloud.all(&BALANCERS, &[]).await?;
-        self.backends.keep(&all);
+        self.backends.keep(all.iter().map(|balancer| &*balancer.id));
         Ok(all)
     }
 
@@ -262,8 +261,8 @@ fn dependent(firewall: &Firewall) -> Option<Dependent> {
     Some(Dependent {
         id: firewall.id.to_string(),
         name: format!("firewall {}", firewall.label),
-        owner: marked(&firewall.tags, linode_tags::SERVICE)?.to_owned(),
-        cluster: marked(&firewall.tags, linode_tags::CLUSTER).map(ToOwned::to_owned),
+        owner: MARKS.owner(&firewall.tags)?.to_owned(),
+        cluster: MARKS.cluster_of(&firewall.tags).map(ToOwned::to_owned),
         users: firewall.users(),
     })
 }
@@ -283,11 +282,7 @@ fn internal_ipv4(node: &NodeView, is_in_vpc: bool) -> Option<IpAddr> {
     if let Some(text) = annotated {
         return text.trim().parse().ok();
     }
-    let internal = node.addresses.iter();
-    internal
-        .filter(|address| address.kind == AddressType::InternalIP)
-        .filter_map(|address| address.address.parse().ok())
-        .find(IpAddr::is_ipv4)
+    node.internal_ips().find(IpAddr::is_ipv4)
 }
 
 /// What the status says.

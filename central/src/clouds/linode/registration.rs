@@ -8,15 +8,16 @@ use mooring_common::flags::Action::Act;
 use mooring_common::flags::Kind::{Bool, Duration, Integer, List, Text};
 use mooring_common::flags::{Flag, flag};
 
-use super::flags::IPV4_MASK_FLAG;
-use super::node_ranges::LinodeRanges;
-use super::routes::LinodeRoutes;
-use super::{Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names, load_balancers};
+use super::routes::LinodeInterfaces;
+use super::{
+    Config, Flags, LIMITS, Linode, NAME, annotations, api, go_names, load_balancers, node_ranges,
+};
 use crate::cloud_api::{Fault, TokenCheck};
-use crate::cloud_provider::pod_network::{NodeIpam, PodNetwork};
+use crate::cloud_provider::pod_network::PodNetwork;
 use crate::cloud_provider::registration::{
     Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
 };
+use crate::engine::interface_routes::InterfaceRoutes;
 use crate::engine::inventory::Inventory;
 
 /// It.
@@ -76,7 +77,6 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
     let Flags {
         checks_token,
         has_routes,
-        ipv4_mask,
         ..
     } = config.settings.flags;
     let limits = context.limits.or(LIMITS);
@@ -90,12 +90,9 @@ async fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud>
         cloud.watch(&check.await.context(INVALID_TOKEN)?, INVALID_TOKEN);
     }
     cloud.pod_network = PodNetwork {
-        routes: has_routes.then(|| Arc::new(LinodeRoutes(linode.clone())) as _),
-        node_ipam: Some(NodeIpam {
-            ipv4_mask,
-            ipv4_mask_flag: IPV4_MASK_FLAG,
-            ranges: Arc::new(LinodeRanges(linode.clone())),
-        }),
+        routes: has_routes
+            .then(|| Arc::new(InterfaceRoutes(LinodeInterfaces(linode.clone()))) as _),
+        node_ipam: Some(node_ranges::ipam(linode.clone())),
     };
     cloud.load_balancers = Some(Box::new(move |_, _| {
         load_balancers::of_account(linode, inventory)

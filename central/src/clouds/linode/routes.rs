@@ -1,5 +1,6 @@
 //! Routes to Pods: ranges on the interface that a Linode has in a VPC.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,90 +9,75 @@ use mooring_common::provider_id::ProviderId;
 use tokio::time::Instant;
 
 use super::api::VpcRow;
-use super::interfaces::InterfaceId;
-use super::vpcs::VpcRows;
+use super::interfaces::{self, InterfaceId};
 use super::{Linode, NAME};
-use crate::cloud_api::{CloudError, ErrorKind};
-use crate::cloud_provider::pod_network::{
-    MayWrite, Route, RouteError, RouteListing, RouteTable, Routes, Unroutable,
-};
+use crate::cloud_api::{CloudError, ErrorKind, Kind};
+use crate::cloud_provider::pod_network::{Route, RouteListing, RouteTable, Unroutable};
+use crate::engine::interface_routes::{self, Interface, Interfaces, Item};
+use crate::engine::listing::Listing;
 
-/// The routes to Linodes.
-pub(super) struct LinodeRoutes(pub(super) Arc<Linode>);
+/// The interfaces of Linodes.
+pub(super) struct LinodeInterfaces(pub(super) Arc<Linode>);
 
-/// An interface with an address in a subnet.
-#[derive(Clone, Debug)]
-struct Interface {
-    id: InterfaceId,
-    subnet: Ipv4Net,
-    is_active: bool,
-    ranges: Vec<Ipv4Net>,
-}
-
-impl LinodeRoutes {
-    async fn rows(&self, since: Option<Instant>) -> Result<Arc<VpcRows>, CloudError> {
+impl LinodeInterfaces {
+    async fn rows(&self, since: Option<Instant>) -> Result<Arc<Listing<VpcRow>>, CloudError> {
         let max_age = self.0.settings.routes_max_age;
         let since = since.or_else(|| Instant::now().checked_sub(max_age));
-        self.0.vpcs.rows(&self.0.client, since).await
-    }
-
-    /// Reads the ranges of an interface afresh, changes them, and writes them if that makes a difference.
-    /// Whatever else is on the interface stays.
-    async fn change(
-        &self,
-        route: &Route,
-        may_write: MayWrite<'_>,
-        choose: fn(&[Interface], Ipv4Net) -> Option<InterfaceId>,
-        change: fn(&mut Vec<Ipv4Net>, Ipv4Net),
-    ) -> Result<(), RouteError> {
-        let refused = |why| CloudError::new(NAME, ErrorKind::Invalid, self.explain(route, why));
-        let (IpNet::V4(destination), Ok(linode)) =
-            (route.destination, route.machine.instance().parse())
-        else {
-            return Err(refused(Unroutable::Family).into());
-        };
-        let rows = self.rows(None).await?;
-        let own: &[VpcRow] = rows.of_linodes.get(&linode).map_or(&[], Vec::as_slice);
-        let Some(interface) = choose(&interfaces(own)?, destination) else {
-            return Err(refused(Unroutable::NoInterface).into());
-        };
-        let client = &self.0.client;
-        let before = interface.ranges(client).await?;
-        let mut after = before.clone();
-        change(&mut after, destination);
-        if after != before {
-            may_write()?;
-            interface.set_ranges(client, &after).await?;
-        }
-        Ok(())
+        self.0.vpc_rows.get(since).await
     }
 }
 
 #[async_trait]
-impl Routes for LinodeRoutes {
+impl Interfaces for LinodeInterfaces {
+    type Id = InterfaceId;
+
     fn provider(&self) -> &'static str {
         NAME
     }
 
     async fn list(&self, since: Option<Instant>) -> Result<RouteListing, CloudError> {
         let rows = self.rows(since).await?;
+        let mut of_linodes: BTreeMap<u64, Vec<&VpcRow>> = BTreeMap::new();
+        for row in &rows.all {
+            of_linodes
+                .entry(row.linode_id.unwrap_or_default())
+                .or_default()
+                .push(row);
+        }
         let mut table = RouteTable::new();
-        for (linode, own) in &rows.of_linodes {
+        for (linode, own) in of_linodes {
             let machine = ProviderId::new(NAME, &linode.to_string())
                 .map_err(|error| torn(&error.to_string()))?;
-            let ipv4 = interfaces(own)?.into_iter().flat_map(|one| one.ranges);
-            let mut ranges: Vec<IpNet> = ipv4.map(IpNet::V4).collect();
-            for text in own.iter().filter_map(|row| row.ipv6_range.as_ref()) {
-                ranges.push(IpNet::V6(parse(text)?));
-            }
-            table.insert(machine, ranges);
+            let ipv6 = own.iter().filter_map(|row| row.ipv6_range.as_ref());
+            let ipv6 = ipv6.map(|text| parse(text).map(IpNet::V6));
+            let ipv6: Vec<IpNet> = ipv6.collect::<Result<_, _>>()?;
+            let ipv4 = in_vpcs(own)?.into_iter().flat_map(|one| one.ranges);
+            table.insert(machine, ipv4.map(IpNet::V4).chain(ipv6).collect());
         }
         let begun = rows.begun;
         Ok(RouteListing { begun, table })
     }
 
-    fn can_write(&self, destination: &IpNet) -> bool {
-        matches!(destination, IpNet::V4(_))
+    async fn of_machine(
+        &self,
+        machine: &ProviderId,
+    ) -> Result<Vec<Interface<InterfaceId>>, CloudError> {
+        let rows = self.rows(None).await?;
+        let linode: Option<u64> = machine.instance().parse().ok();
+        let own = rows.all.iter();
+        in_vpcs(own.filter(|row| row.linode_id == linode).collect())
+    }
+
+    async fn ranges(&self, id: InterfaceId) -> Result<Vec<Ipv4Net>, CloudError> {
+        let request = id.request(Kind::get);
+        interfaces::ranges(&self.0.client, &request).await
+    }
+
+    async fn set_ranges(&self, id: InterfaceId, ranges: &[Ipv4Net]) -> Result<(), CloudError> {
+        let body = id.body(ranges);
+        let request = id.request(|kind, of, id| kind.change(of, id, body));
+        interfaces::ranges(&self.0.client, &request).await?;
+        Ok(())
     }
 
     fn explain(&self, route: &Route, why: Unroutable) -> String {
@@ -107,68 +93,24 @@ impl Routes for LinodeRoutes {
             ),
         }
     }
-
-    async fn create(&self, route: &Route, may_write: MayWrite<'_>) -> Result<(), RouteError> {
-        self.change(route, may_write, around, |ranges, destination| {
-            if !ranges.contains(&destination) {
-                ranges.push(destination);
-            }
-        })
-        .await
-    }
-
-    async fn delete(&self, route: &Route, may_write: MayWrite<'_>) -> Result<(), RouteError> {
-        self.change(route, may_write, with_range, |ranges, destination| {
-            ranges.retain(|range| *range != destination);
-        })
-        .await
-    }
 }
 
-/// The interface whose subnet the range lies in, else the first.
-fn around(interfaces: &[Interface], destination: Ipv4Net) -> Option<InterfaceId> {
-    let is_around = |one: &&Interface| one.subnet.contains(&destination);
-    let found = interfaces.iter().find(is_around).or(interfaces.first());
-    found.map(|interface| interface.id)
-}
-
-/// The interface that the range is on, else the one that it would be on.
-fn with_range(interfaces: &[Interface], destination: Ipv4Net) -> Option<InterfaceId> {
-    let mut all = interfaces.iter();
-    let found = all.find(|one| one.ranges.contains(&destination));
-    found
-        .map(|one| one.id)
-        .or_else(|| around(interfaces, destination))
-}
-
-/// The interfaces of a Linode with an IPv4 address. Of several configuration profiles those of the active
-/// one, if any is.
-fn interfaces(rows: &[VpcRow]) -> Result<Vec<Interface>, CloudError> {
-    let mut all: Vec<Interface> = Vec::new();
+/// The interfaces that a Linode has in VPCs: of several configuration profiles those of the active one, if any is.
+fn in_vpcs(rows: Vec<&VpcRow>) -> Result<Vec<Interface<InterfaceId>>, CloudError> {
+    let mut items = Vec::new();
     for row in rows {
-        if let (Some(address), Some(id)) = (&row.address, interface_id(row)) {
-            let subnet: Ipv4Net = parse(&format!("{address}/{}", row.prefix.unwrap_or(32)))?;
-            all.push(Interface {
-                id,
-                subnet: subnet.trunc(),
-                is_active: row.active.unwrap_or(true),
-                ranges: Vec::new(),
-            });
-        }
-    }
-    for row in rows {
-        let Some(text) = &row.address_range else {
+        let Some(id) = interface_id(row) else {
             continue;
         };
-        let (range, id) = (parse(text)?, interface_id(row));
-        if let Some(interface) = all.iter_mut().find(|one| Some(one.id) == id) {
-            interface.ranges.push(range);
+        if let Some(address) = &row.address {
+            let address = parse(&format!("{address}/{}", row.prefix.unwrap_or(32)))?;
+            items.push((id, Item::Address(address, row.active.unwrap_or(true))));
+        }
+        if let Some(range) = &row.address_range {
+            items.push((id, Item::Range(parse(range)?)));
         }
     }
-    if all.iter().any(|interface| interface.is_active) {
-        all.retain(|interface| interface.is_active);
-    }
-    Ok(all)
+    Ok(interface_routes::interfaces(items))
 }
 
 fn interface_id(row: &VpcRow) -> Option<InterfaceId> {

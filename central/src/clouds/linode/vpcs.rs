@@ -1,14 +1,12 @@
 //! VPCs: which are meant, and what Linodes have in them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::NAME;
 use super::api::{self, Labelled, SUBNETS, VPC_IPV4, VPC_IPV6, VPCS, VpcRow};
@@ -50,18 +48,10 @@ pub(super) struct VpcAddresses {
     pub(super) is_torn: bool,
 }
 
-/// All that Linodes have in the chosen subnets, in the order of the VPCs, and in each in that of the API.
-#[derive(Debug)]
-pub(super) struct VpcRows {
-    /// When it was asked for: it shows nothing older.
-    pub(super) begun: Instant,
-    /// By the number of the Linode.
-    pub(super) of_linodes: BTreeMap<u64, Vec<VpcRow>>,
-}
-
 /// The VPCs that are looked at.
 #[derive(Debug)]
 pub(super) struct Vpcs {
+    client: Arc<Client>,
     choice: VpcChoice,
     /// The numbers of the chosen VPCs, and of the subnets in them.
     chosen: Remembered<(), Vec<(u64, Vec<u64>)>>,
@@ -69,104 +59,88 @@ pub(super) struct Vpcs {
     named: Remembered<Subnet, u64>,
     /// The labels of subnets that flags number, by VPC and subnet.
     labels: Remembered<(u64, u64), String>,
-    /// What was read last.
-    last: Mutex<Option<Arc<VpcRows>>>,
 }
 
 impl Vpcs {
-    pub(super) fn new(choice: VpcChoice) -> Self {
+    pub(super) fn new(client: Arc<Client>, choice: VpcChoice) -> Self {
         Self {
+            client,
             choice,
             chosen: Remembered::new(REMEMBERED),
             named: Remembered::new(REMEMBERED),
             labels: Remembered::new(REMEMBERED),
-            last: Mutex::default(),
         }
     }
 
-    /// Every address in them, from a reading that was begun at `since` or later, by the Linode's number.
-    /// `None`: however old.
+    /// All that Linodes have in the chosen subnets, in the order of the VPCs, and in each in that of the API.
     ///
     /// # Errors
     /// [`CloudError`], here and below, unless all of it could be read.
-    pub(super) async fn read(
-        &self,
-        client: &Client,
-        since: Option<Instant>,
-    ) -> Result<HashMap<u64, VpcAddresses>, CloudError> {
-        let rows = self.rows(client, since).await?;
-        let of_linodes = rows.of_linodes.iter();
-        Ok(of_linodes
-            .map(|(id, rows)| (*id, addresses(rows)))
-            .collect())
-    }
-
-    /// All that is taken in them, from a listing that was begun at `since` or later. `None`: however old.
-    pub(super) async fn rows(
-        &self,
-        client: &Client,
-        since: Option<Instant>,
-    ) -> Result<Arc<VpcRows>, CloudError> {
-        let mut last = self.last.lock().await;
-        let is_recent = |rows: &&Arc<VpcRows>| since.is_none_or(|since| rows.begun >= since);
-        if let Some(rows) = last.as_ref().filter(is_recent) {
-            return Ok(rows.clone());
-        }
-        let mut rows = VpcRows {
-            begun: Instant::now(),
-            of_linodes: BTreeMap::new(),
-        };
-        for (vpc, subnets) in self.chosen(client).await? {
-            if let Err(error) = collect(client, vpc, &subnets, &mut rows.of_linodes).await {
+    pub(super) async fn rows(&self) -> Result<Vec<VpcRow>, CloudError> {
+        let mut rows = Vec::new();
+        for (vpc, subnets) in self.chosen().await? {
+            if let Err(error) = self.collect(vpc, &subnets, &mut rows).await {
                 // It may have been deleted and made again, with another number.
                 self.chosen.forget().await;
                 return Err(error);
             }
         }
-        let rows = Arc::new(rows);
-        *last = Some(rows.clone());
         Ok(rows)
     }
 
-    /// The first of the chosen subnets, and its VPC. None: no VPC is chosen.
-    pub(super) async fn first_subnet(
+    async fn collect(
         &self,
-        client: &Client,
-    ) -> Result<Option<(u64, u64)>, CloudError> {
-        let chosen = self.chosen(client).await?;
+        vpc: u64,
+        subnets: &[u64],
+        all: &mut Vec<VpcRow>,
+    ) -> Result<(), CloudError> {
+        // Several subnets stand in one text, as Linode's controller wrote it.
+        let numbers: Vec<String> = subnets.iter().map(ToString::to_string).collect();
+        let filter = json!({ "subnet_id": numbers.join(",") });
+        for (kind, is_ipv4) in [(&VPC_IPV4, true), (&VPC_IPV6, false)] {
+            let request = api::filtered(kind, &[&vpc.to_string()], &filter);
+            let rows: Vec<VpcRow> = self.client.all_pages(&request).await?;
+            let is_chosen = |row: &VpcRow| {
+                let is_in = row.subnet_id.is_none_or(|id| subnets.contains(&id));
+                is_in && row.is_ipv4() == is_ipv4 && row.linode_id.is_some_and(|id| id != 0)
+            };
+            all.extend(rows.into_iter().filter(is_chosen));
+        }
+        Ok(())
+    }
+
+    /// The first of the chosen subnets, and its VPC. None: no VPC is chosen.
+    pub(super) async fn first_subnet(&self) -> Result<Option<(u64, u64)>, CloudError> {
+        let chosen = self.chosen().await?;
         let first = chosen.first();
         Ok(first.and_then(|(vpc, subnets)| Some((*vpc, *subnets.first()?))))
     }
 
     /// The number of a subnet.
-    pub(super) async fn number(&self, client: &Client, subnet: &Subnet) -> Result<u64, CloudError> {
+    pub(super) async fn number(&self, subnet: &Subnet) -> Result<u64, CloudError> {
         let (vpc, label) = match subnet {
             Subnet::Id(id) => return Ok(*id),
             Subnet::Named { vpc, subnet } => (vpc, subnet.clone()),
-            Subnet::NamedLike { vpc, other } => (vpc, self.label(client, *other).await?),
+            Subnet::NamedLike { vpc, other } => (vpc, self.label(*other).await?),
         };
         let find = async {
             let vpc = match vpc {
                 Vpc::Id(id) => *id,
                 Vpc::Label(label) => {
-                    let all = list(client, &VPCS, &[]).await?;
+                    let all = self.list(&VPCS, &[]).await?;
                     number(&all, label).ok_or_else(|| missing(&format!("VPC {label}")))?
                 }
             };
-            let all = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
+            let all = self.list(&SUBNETS, &[&vpc.to_string()]).await?;
             number(&all, &label).ok_or_else(|| missing(&format!("subnet {label} in VPC {vpc}")))
         };
         self.named.get(subnet.clone(), find).await
     }
 
     /// The label of a subnet of a VPC.
-    async fn label(
-        &self,
-        client: &Client,
-        (vpc, subnet): (u64, u64),
-    ) -> Result<String, CloudError> {
+    async fn label(&self, (vpc, subnet): (u64, u64)) -> Result<String, CloudError> {
         let find = async {
-            let all = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
+            let all = self.list(&SUBNETS, &[&vpc.to_string()]).await?;
             let found = all.into_iter().find(|one| one.id == subnet);
             let label = found.and_then(|one| one.label);
             label.ok_or_else(|| missing(&format!("subnet {subnet} in VPC {vpc}")))
@@ -174,56 +148,56 @@ impl Vpcs {
         self.labels.get((vpc, subnet), find).await
     }
 
-    async fn chosen(&self, client: &Client) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
+    async fn chosen(&self) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
         let find = async {
             match &self.choice {
                 VpcChoice::None => Ok(Vec::new()),
                 VpcChoice::Numbers { vpcs, subnets } => {
                     Ok(vpcs.iter().map(|vpc| (*vpc, subnets.clone())).collect())
                 }
-                VpcChoice::Names { vpcs, subnets } => by_name(client, vpcs, subnets).await,
+                VpcChoice::Names { vpcs, subnets } => self.by_name(vpcs, subnets).await,
             }
         };
         self.chosen.get((), find).await
     }
-}
 
-async fn by_name(
-    client: &Client,
-    names: &[String],
-    subnet_names: &[String],
-) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
-    let correct = "; correct the flag, or create it";
-    let all = list(client, &VPCS, &[]).await?;
-    let mut found = Vec::new();
-    for name in names {
-        let missing = || invalid(format!("--vpc-names: there is no VPC {name}{correct}"));
-        let vpc = number(&all, name).ok_or_else(missing)?;
-        let subnets = list(client, &SUBNETS, &[&vpc.to_string()]).await?;
-        // In the order of the flag: the first has a meaning of its own.
-        let chosen = subnet_names.iter();
-        let chosen: Vec<u64> = chosen.filter_map(|name| number(&subnets, name)).collect();
-        if chosen.is_empty() {
-            tracing::warn!(
-                vpc = name,
-                subnet_names = subnet_names.join(", "),
-                "the VPC has none of these subnets"
-            );
-        } else {
-            found.push((vpc, chosen));
+    async fn by_name(
+        &self,
+        names: &[String],
+        subnet_names: &[String],
+    ) -> Result<Vec<(u64, Vec<u64>)>, CloudError> {
+        let correct = "; correct the flag, or create it";
+        let all = self.list(&VPCS, &[]).await?;
+        let mut found = Vec::new();
+        for name in names {
+            let missing = || invalid(format!("--vpc-names: there is no VPC {name}{correct}"));
+            let vpc = number(&all, name).ok_or_else(missing)?;
+            let subnets = self.list(&SUBNETS, &[&vpc.to_string()]).await?;
+            // In the order of the flag: the first has a meaning of its own.
+            let chosen = subnet_names.iter();
+            let chosen: Vec<u64> = chosen.filter_map(|name| number(&subnets, name)).collect();
+            if chosen.is_empty() {
+                tracing::warn!(
+                    vpc = name,
+                    subnet_names = subnet_names.join(", "),
+                    "the VPC has none of these subnets"
+                );
+            } else {
+                found.push((vpc, chosen));
+            }
         }
+        if found.is_empty() {
+            return Err(invalid(format!(
+                "--subnet-names={}: none of the VPCs has such a subnet{correct}",
+                subnet_names.join(",")
+            )));
+        }
+        Ok(found)
     }
-    if found.is_empty() {
-        return Err(invalid(format!(
-            "--subnet-names={}: none of the VPCs has such a subnet{correct}",
-            subnet_names.join(",")
-        )));
-    }
-    Ok(found)
-}
 
-async fn list(client: &Client, kind: &Kind, of: &[&str]) -> Result<Vec<Labelled>, CloudError> {
-    client.all_pages(&api::all(kind, of)).await
+    async fn list(&self, kind: &Kind, of: &[&str]) -> Result<Vec<Labelled>, CloudError> {
+        self.client.all_pages(&api::all(kind, of)).await
+    }
 }
 
 fn number(all: &[Labelled], label: &str) -> Option<u64> {
@@ -243,34 +217,11 @@ fn invalid(problem: String) -> CloudError {
     CloudError::new(NAME, ErrorKind::Invalid, problem)
 }
 
-async fn collect(
-    client: &Client,
-    vpc: u64,
-    subnets: &[u64],
-    of_linodes: &mut BTreeMap<u64, Vec<VpcRow>>,
-) -> Result<(), CloudError> {
-    // Several subnets stand in one text, as Linode's controller wrote it.
-    let numbers: Vec<String> = subnets.iter().map(ToString::to_string).collect();
-    let filter = json!({ "subnet_id": numbers.join(",") });
-    for (kind, is_ipv4) in [(&VPC_IPV4, true), (&VPC_IPV6, false)] {
-        let request = api::filtered(kind, &[&vpc.to_string()], &filter);
-        let rows: Vec<VpcRow> = client.all_pages(&request).await?;
-        let is_chosen = |row: &VpcRow| {
-            let is_in = row.subnet_id.is_none_or(|id| subnets.contains(&id));
-            is_in && row.is_ipv4() == is_ipv4
-        };
-        for row in rows.into_iter().filter(is_chosen) {
-            if let Some(linode) = row.linode_id.filter(|id| *id != 0) {
-                of_linodes.entry(linode).or_default().push(row);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn addresses(rows: &[VpcRow]) -> VpcAddresses {
-    let mut own = VpcAddresses::default();
+/// What each Linode has, by its number.
+pub(super) fn addresses(rows: &[VpcRow]) -> HashMap<u64, VpcAddresses> {
+    let mut all: HashMap<u64, VpcAddresses> = HashMap::new();
     for row in rows {
+        let own = all.entry(row.linode_id.unwrap_or_default()).or_default();
         match row.address.as_deref().map(str::parse) {
             None => {}
             Some(Ok(address)) if own.ipv4.contains(&address) => {}
@@ -285,5 +236,5 @@ fn addresses(rows: &[VpcRow]) -> VpcAddresses {
             }
         }
     }
-    own
+    all
 }

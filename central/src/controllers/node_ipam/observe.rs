@@ -195,10 +195,10 @@ impl Controller {
     /// # Errors
     /// Why it has none. `None`: nobody knows its machine yet.
     async fn ipv6_of(&self, node: &NodeView) -> Result<Option<Ipv6Net>, Option<String>> {
-        let ranges = &self.ipam.ranges;
-        if !ranges.allocates_ipv6() {
+        if self.ipam.ipv6.is_none() {
             return Ok(None);
         }
+        let ranges = &self.ipam.ranges;
         let id = node.provider_id.as_deref().ok_or(None)?;
         let machine = self.context.instances.read_id(id).and_then(Result::ok);
         let machine = machine.filter(|machine| machine.scheme() == ranges.provider());
@@ -209,8 +209,8 @@ impl Controller {
                 ranges.provider()
             )));
         };
-        match timeout(LONGEST_LOOK, ranges.ipv6_pod_cidr(&machine)).await {
-            Ok(found) => found.map(Some).map_err(|why| Some(why.to_string())),
+        match timeout(LONGEST_LOOK, self.ipam.ipv6_pod_cidr(&machine)).await {
+            Ok(found) => found.map_err(|why| Some(why.to_string())),
             Err(_) => Err(Some(format!(
                 "{} has not answered within {} s",
                 ranges.provider(),

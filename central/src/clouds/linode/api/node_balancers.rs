@@ -12,6 +12,7 @@ use crate::cloud_api::{id_text, said};
 use crate::clouds::linode::annotations as keys;
 use crate::engine::applied::id_of;
 use crate::engine::provider::Listed;
+use crate::engine::tag_marks::TagMarks;
 use crate::resource_kinds;
 use crate::views::service_view::ServiceView;
 
@@ -49,20 +50,6 @@ api_objects! {
 }
 
 impl NodeBalancer {
-    /// Whether it has these tags and no others, marks aside.
-    pub(in super::super) fn has_tags(&self, wanted: &[String]) -> bool {
-        let unmarked = self.unmarked();
-        let actual: BTreeSet<&String> = unmarked.iter().collect();
-        let wanted: BTreeSet<&String> = wanted.iter().collect();
-        actual == wanted
-    }
-
-    /// Its tags without marks.
-    pub(in super::super) fn unmarked(&self) -> Vec<String> {
-        let unmarked = self.tags.iter().filter(|tag| !is_mark(tag));
-        unmarked.cloned().collect()
-    }
-
     /// The marks of the firewalls that were attached because its Service named them.
     pub(in super::super) fn firewall_marks(&self) -> BTreeSet<String> {
         let marks = self.tags.iter();
@@ -71,29 +58,16 @@ impl NodeBalancer {
     }
 }
 
-/// Whether a tag marks whose something is, or what was done for whom.
-pub(in super::super) fn is_mark(tag: &str) -> bool {
-    let marks = [
-        linode_tags::SERVICE,
-        linode_tags::CLUSTER,
-        linode_tags::FIREWALL,
-    ];
-    marks.iter().any(|mark| tag.starts_with(mark))
-}
-
-/// Whether a tag that somebody asks for begins like a mark, in upper or lower case.
-pub(in super::super) fn looks_like_mark(tag: &str) -> bool {
-    is_mark(&tag.trim().to_lowercase())
-}
+/// What marks whose something is, or what was done for whom.
+pub(in super::super) const MARKS: TagMarks = TagMarks {
+    service: linode_tags::SERVICE,
+    cluster: linode_tags::CLUSTER,
+    others: &[linode_tags::FIREWALL],
+};
 
 /// The mark of a firewall that is attached because a Service names it.
 pub(in super::super) fn firewall_mark(id: u64) -> String {
     format!("{}{id}", linode_tags::FIREWALL)
-}
-
-/// What a mark says.
-pub(in super::super) fn marked<'a>(tags: &'a [String], mark: &str) -> Option<&'a str> {
-    tags.iter().find_map(|tag| tag.strip_prefix(mark))
 }
 
 impl Listed for NodeBalancer {
@@ -106,11 +80,11 @@ impl Listed for NodeBalancer {
     }
 
     fn owner(&self) -> Option<&str> {
-        marked(&self.tags, linode_tags::SERVICE)
+        MARKS.owner(&self.tags)
     }
 
     fn cluster(&self) -> Option<&str> {
-        marked(&self.tags, linode_tags::CLUSTER)
+        MARKS.cluster_of(&self.tags)
     }
 
     fn created(&self) -> Option<&str> {

@@ -5,7 +5,6 @@ mod notices;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mooring_common::names::linode_tags;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -16,6 +15,7 @@ use super::places::Misplaced;
 use crate::cloud_provider::digest::{hex, shortened};
 use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest};
 use crate::clouds::linode::annotations as keys;
+use crate::clouds::linode::api::node_balancers::MARKS;
 use crate::engine::drains::Drains;
 use crate::engine::members::Members;
 use crate::engine::pool::Member as _;
@@ -81,22 +81,11 @@ impl provider::Desired for Desired {
         if !self.members_are_complete {
             return;
         }
-        // Where nobody is to be left, nobody takes over.
-        let served = self.configs.iter_mut();
-        for config in served.filter(|config| !config.nodes.is_empty()) {
+        for config in &mut self.configs {
             let place = config.spec.place();
             let actual = observed.configs.iter();
             let actual = actual.filter(|actual| actual.part.spec.place() == place);
-            for node in actual.flat_map(|actual| &actual.nodes) {
-                let is_wanted = |wanted: &NodeSpec| wanted.is_as(&node.spec);
-                let can_drain = node.spec.mode.is_some();
-                if config.nodes.iter().any(is_wanted) || !can_drain || !drains.keeps(node) {
-                    continue;
-                }
-                let mut leaving = node.spec.clone();
-                leaving.enable(false);
-                config.nodes.push(leaving);
-            }
+            drains.keep(&mut config.nodes, actual.flat_map(|actual| &actual.nodes));
         }
     }
 
@@ -111,13 +100,6 @@ impl provider::Desired for Desired {
     }
 }
 
-/// The tags that mark what is made for a Service.
-pub(super) fn marks(service_uid: &str, cluster: Option<&str>) -> Vec<String> {
-    let service = format!("{}{service_uid}", linode_tags::SERVICE);
-    let cluster = cluster.map(|uid| format!("{}{uid}", linode_tags::CLUSTER));
-    std::iter::once(service).chain(cluster).collect()
-}
-
 /// The NodeBalancer that a Service is to have. `members`: the Linodes of the Nodes.
 pub(super) fn desired(
     request: &LoadBalancerRequest,
@@ -125,7 +107,7 @@ pub(super) fn desired(
     members: &Members,
 ) -> Desired {
     let service = &request.service;
-    let marks = marks(&service.uid, request.cluster.as_deref());
+    let marks = MARKS.of(&service.uid, request.cluster.as_deref());
     let mut tls = Vec::new();
     let mut configs = Vec::new();
     for port in &options.ports {

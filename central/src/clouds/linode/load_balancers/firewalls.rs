@@ -1,34 +1,25 @@
 //! Cloud Firewalls: what a Service's own one is to let through, and whether one that is there does.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
-use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::api_objects;
 use crate::cloud_api::{nullable, said};
-use crate::clouds::linode::api::node_balancers::is_mark;
+use crate::clouds::linode::api::node_balancers::MARKS;
+use crate::engine::acl::{self, Acl, RuleLimits, Verb};
 
-/// Addresses that a rule has at most, rules that a firewall has, ports or ranges of ports that a rule has,
-/// and the longest label and description.
-const MOST_ADDRESSES: usize = 255;
+/// What a rule has at most, rules that a firewall has, and the longest label and description.
+const LIMITS: RuleLimits = RuleLimits {
+    ports: 15,
+    networks: 255,
+};
 pub(super) const MOST_RULES: usize = 25;
-const MOST_PORTS: usize = 15;
 const LABEL: usize = 32;
 const DESCRIPTION: usize = 100;
 /// How the Go controller describes each of its rules.
 const MADE_BY_GO: &str = "Created by linode-ccm";
-
-/// Whom a firewall lets in, or keeps out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Acl {
-    /// Whether these are let in; else they are kept out.
-    pub(super) allows: bool,
-    /// These.
-    pub(super) networks: BTreeSet<IpNet>,
-}
 
 /// A firewall as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -146,7 +137,7 @@ impl Firewall {
         let hex = self.label.rsplit_once('-').map(|(_, hex)| hex);
         let is_named = hex
             .is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let is_marked = self.tags.iter().any(|tag| is_mark(tag));
+        let is_marked = self.tags.iter().any(|tag| MARKS.is_mark(tag));
         (self.entities.len() == 1 || self.label == balancer)
             && is_named
             && !is_marked
@@ -170,33 +161,11 @@ impl Firewall {
     }
 }
 
-/// What rules let through or keep out: action, protocol, port and network of each.
-fn meaning(rules: &[Rule]) -> BTreeSet<(String, String, String, String)> {
-    let mut all = BTreeSet::new();
-    for rule in rules {
-        let ports: Vec<&str> = rule.ports.split(',').map(str::trim).collect();
-        let addresses = rule.addresses.ipv4.iter().chain(&rule.addresses.ipv6);
-        for address in addresses {
-            let network = network(address).map_or_else(|| address.clone(), |net| net.to_string());
-            for port in &ports {
-                all.insert((
-                    rule.action.clone(),
-                    rule.protocol.clone(),
-                    (*port).to_owned(),
-                    network.clone(),
-                ));
-            }
-        }
-    }
-    all
-}
-
-/// A network, or an address as a network of its own.
-pub(super) fn network(text: &str) -> Option<IpNet> {
-    let text = text.trim();
-    let net: Option<IpNet> = text.parse().ok();
-    net.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
-        .map(|net| net.trunc())
+fn meaning(rules: &[Rule]) -> BTreeSet<(Verb<'_>, &str, String)> {
+    acl::meaning(rules.iter().map(|rule| {
+        let networks = rule.addresses.ipv4.iter().chain(&rule.addresses.ipv6);
+        ([&*rule.action, &*rule.protocol], &*rule.ports, networks)
+    }))
 }
 
 impl FirewallSpec {
@@ -206,23 +175,18 @@ impl FirewallSpec {
             true => ("ACCEPT", "DROP"),
             false => ("DROP", "ACCEPT"),
         };
-        let mut inbound: Vec<Rule> = Vec::new();
-        for (protocol, is_udp) in [("TCP", false), ("UDP", true)] {
-            let ports = ports.iter().filter(|(_, udp)| *udp == is_udp);
-            let ports: Vec<String> = ports.map(|(port, _)| port.to_string()).collect();
-            for ports in ports.chunks(MOST_PORTS) {
-                for addresses in chunks(&acl.networks) {
-                    inbound.push(Rule {
-                        action: action.to_owned(),
-                        label: cut(&format!("{action}-{service}"), LABEL),
-                        description: String::new(),
-                        ports: ports.join(","),
-                        protocol: protocol.to_owned(),
-                        addresses,
-                    });
-                }
-            }
-        }
+        let inbound = acl.rules(ports, LIMITS).into_iter().map(|rule| Rule {
+            action: action.to_owned(),
+            label: cut(&format!("{action}-{service}"), LABEL),
+            description: String::new(),
+            ports: rule.ports,
+            protocol: if rule.is_udp { "UDP" } else { "TCP" }.to_owned(),
+            addresses: Addresses {
+                ipv4: rule.ipv4,
+                ipv6: rule.ipv6,
+            },
+        });
+        let mut inbound: Vec<Rule> = inbound.collect();
         let are_several = inbound.len() > 1;
         for (index, rule) in inbound.iter_mut().enumerate() {
             let number = are_several.then(|| format!("Rule {index}, "));
@@ -252,28 +216,6 @@ impl FirewallSpec {
             "outbound_policy": "ACCEPT",
         })
     }
-}
-
-/// As few rules' worth of networks as hold them all: families together if they fit into one.
-fn chunks(networks: &BTreeSet<IpNet>) -> Vec<Addresses> {
-    let texts = |is_v4: bool| -> Vec<String> {
-        let is_of_family = |net: &&IpNet| matches!(net, IpNet::V4(_)) == is_v4;
-        let of_family = networks.iter().filter(is_of_family);
-        of_family.map(ToString::to_string).collect()
-    };
-    let (ipv4, ipv6) = (texts(true), texts(false));
-    if ipv4.len() + ipv6.len() <= MOST_ADDRESSES {
-        return vec![Addresses { ipv4, ipv6 }];
-    }
-    let v4 = ipv4.chunks(MOST_ADDRESSES).map(|ipv4| Addresses {
-        ipv4: ipv4.to_vec(),
-        ipv6: Vec::new(),
-    });
-    let v6 = ipv6.chunks(MOST_ADDRESSES).map(|ipv6| Addresses {
-        ipv4: Vec::new(),
-        ipv6: ipv6.to_vec(),
-    });
-    v4.chain(v6).collect()
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use mooring_common::engine::Impact;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -119,13 +120,10 @@ impl ConfigSpec {
     }
 }
 
-/// What of a config ends connections when it changes.
-pub(super) const CUT_CONNECTIONS: &[Field] = &[
-    Field::new(&["protocol"], "protocol", ""),
-    Field::new(&["proxy_protocol"], "proxy protocol", ""),
-];
-/// What does not.
-pub(super) const KEEP_CONNECTIONS: &[Field] = &[
+/// What of a config can be changed. The first two end connections.
+pub(super) const OF_CONFIGS: &[Field] = &[
+    Field::new(&["protocol"], "protocol", "").with_impact(Impact::Considerable),
+    Field::new(&["proxy_protocol"], "proxy protocol", "").with_impact(Impact::Considerable),
     Field::new(&["algorithm"], "algorithm", ""),
     Field::new(&["stickiness"], "stickiness", ""),
     Field::new(&["check"], "check", ""),
@@ -196,6 +194,10 @@ impl Member for NodeSpec {
 
     fn is_enabled(&self) -> bool {
         self.mode.as_deref().is_none_or(|mode| mode == "accept")
+    }
+
+    fn can_be_disabled(&self) -> bool {
+        self.mode.is_some()
     }
 
     fn enable(&mut self, enabled: bool) {

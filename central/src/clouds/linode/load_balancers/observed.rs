@@ -1,16 +1,15 @@
 //! A NodeBalancer as it is.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use mooring_common::names::linode_tags;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::super::api::node_balancers::{ATTACHED, CONFIGS, NODES, NodeBalancer, marked};
+use super::super::api::node_balancers::{ATTACHED, CONFIGS, MARKS, NODES, NodeBalancer};
 use super::NodeBalancers;
 use super::firewalls::Firewall;
 use super::model::{ConfigSpec, NodeSpec};
 use super::step::Step;
-use crate::cloud_api::{CloudError, ErrorKind, or_default};
+use crate::cloud_api::{CloudError, or_default, permitted};
 use crate::engine::provider::{self, Listed as _};
 use crate::engine::step::Part;
 
@@ -151,7 +150,7 @@ impl NodeBalancers {
         let owner = listed.owner();
         // One that nobody has marked yet may become any Service's, whose plan knows its own marks.
         let may_be_own = |firewall: &Firewall| {
-            let marked = marked(&firewall.tags, linode_tags::SERVICE);
+            let marked = MARKS.owner(&firewall.tags);
             marked.is_some() && (marked == owner || owner.is_none())
         };
         let (attached, loose) = match &listing {
@@ -177,22 +176,14 @@ impl NodeBalancers {
     }
 }
 
-/// An answer. `None`: the token may not ask for that.
-pub(super) fn permitted<T>(answer: Result<T, CloudError>) -> Result<Option<T>, CloudError> {
-    match answer {
-        Err(error) if error.kind == ErrorKind::Forbidden => Ok(None),
-        answer => answer.map(Some),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cloud_api::Constants;
     use crate::cloud_api::testing::{Cloud, Reply};
     use crate::clouds::linode::api::node_balancers::FIREWALLS;
-    use crate::clouds::linode::load_balancers::Backends;
     use crate::clouds::linode::tests::linode;
     use crate::clouds::linode::{Flags, NAME};
     use crate::engine::listing::Listings;
@@ -215,7 +206,7 @@ mod tests {
                 linode.all(&FIREWALLS, &[]).await
             }),
             cloud: linode,
-            backends: Backends::default(),
+            backends: Constants::default(),
         };
         let balancer = serde_json::from_value(json!({"id": 1, "label": "web"})).unwrap();
         let observed = all.observe_parts(&balancer, Instant::now()).await;

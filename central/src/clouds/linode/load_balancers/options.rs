@@ -3,26 +3,25 @@
 mod ports;
 mod vpcs;
 
-use std::collections::BTreeSet;
-
-use ipnet::{IpNet, Ipv4Net};
 use mooring_common::names::annotations;
 use serde::Deserialize;
 
-use super::firewalls::{Acl, FirewallSpec, MOST_RULES, network};
+use super::firewalls::{FirewallSpec, MOST_RULES};
 use super::model::{BalancerSpec, FirewallWish};
 use crate::clouds::linode::annotations as keys;
-use crate::clouds::linode::api::node_balancers::looks_like_mark;
+use crate::clouds::linode::api::node_balancers::MARKS;
 use crate::clouds::linode::config::Settings;
-use crate::clouds::linode::flags::{NO_MARK, TYPES, balancer_type};
+use crate::clouds::linode::flags::{NO_MARK, TYPES};
 use crate::clouds::linode::vpcs::Subnet;
-use crate::engine::annotations::{Reader, either, go_bool};
+use crate::engine::acl::Acl;
+use crate::engine::annotations::{Reader, go_bool};
 use crate::engine::applied::fingerprint_of;
+use crate::engine::canonical::network;
 use crate::views::service_view::ServiceView;
 pub(super) use ports::{PortOptions, secrets};
 
 /// The most that a throttle can be.
-const MOST_THROTTLE: i64 = 20;
+const MOST_THROTTLE: u32 = 20;
 
 /// All that is asked for, defaults filled in.
 #[derive(Clone, Debug)]
@@ -55,8 +54,9 @@ impl Options {
         // They have an effect when the Service goes.
         reader.go_bool(&keys::PRESERVE, false, false);
         reader.go_bool(&keys::RETAIN_RESERVED_IPV4, true, true);
-        check_id(reader);
+        reader.check_id(&keys::ID);
         let ports = ports::read(reader);
+        let tags = flags.cluster_name.iter().chain(&flags.tags).cloned();
         let subnet = vpcs::subnet(reader, settings, ipv6_backends);
         Self {
             firewall: firewall(reader, &ports, &label),
@@ -64,9 +64,11 @@ impl Options {
             balancer: BalancerSpec {
                 label,
                 region: settings.region.clone(),
-                kind: kind(reader, flags.kind).to_owned(),
-                throttle: throttle(reader),
-                tags: tags(reader, settings),
+                kind: reader
+                    .any_case_word(&keys::TYPE, ("type", &TYPES), flags.kind)
+                    .to_owned(),
+                throttle: reader.cut_number(&keys::THROTTLE, MOST_THROTTLE, "no limit"),
+                tags: reader.tags(&keys::TAGS, tags, (&MARKS, NO_MARK)),
                 ipv4: reader.optional(&keys::RESERVED_IPV4).map(ToOwned::to_owned),
                 backend: vpcs::backend(reader, settings, subnet.as_ref()),
                 frontend: vpcs::frontend(reader),
@@ -92,64 +94,6 @@ pub(super) fn retains_address(service: &ServiceView) -> bool {
     text.and_then(go_bool) != Some(false)
 }
 
-fn check_id(reader: &mut Reader<'_>) {
-    let Some(text) = reader.optional(&keys::ID) else {
-        return;
-    };
-    // Another spelling of it would be looked for as it stands.
-    let number = text.trim().parse::<u64>().ok();
-    if number.is_none_or(|id| id == 0 || id.to_string() != text.trim()) {
-        let remedy = "is no number of a NodeBalancer; write one, or take the annotation off";
-        reader.fault_in(&keys::ID, text, remedy);
-    }
-}
-
-fn throttle(reader: &mut Reader<'_>) -> u32 {
-    let Some(text) = reader.optional(&keys::THROTTLE) else {
-        return 0;
-    };
-    let number = text.parse::<i64>().unwrap_or_else(|_| {
-        let what = "is no number, and counts as 0: no limit; write a number from 0 to 20";
-        reader.question(&keys::THROTTLE, text, what);
-        0
-    });
-    let cut = number.clamp(0, MOST_THROTTLE);
-    if cut != number {
-        let what = format!("is out of range, and counts as {cut}; write a number from 0 to 20");
-        reader.question(&keys::THROTTLE, text, &what);
-    }
-    u32::try_from(cut).unwrap_or_default()
-}
-
-fn kind(reader: &mut Reader<'_>, default: &'static str) -> &'static str {
-    let Some(text) = reader.value(&keys::TYPE) else {
-        return default;
-    };
-    balancer_type(text).unwrap_or_else(|| {
-        let legal = either(&TYPES);
-        let what = format!("is no type, and {default} is taken; write {legal}");
-        reader.question(&keys::TYPE, text, &what);
-        default
-    })
-}
-
-fn tags(reader: &mut Reader<'_>, settings: &Settings) -> Vec<String> {
-    let of_service = reader.value(&keys::TAGS).unwrap_or_default();
-    let flags = &settings.flags;
-    let all = flags.cluster_name.iter().chain(&flags.tags);
-    let all = all.map(String::as_str).chain(of_service.split(','));
-    let mut tags: Vec<String> = Vec::new();
-    for tag in all.map(str::trim).filter(|tag| !tag.is_empty()) {
-        if looks_like_mark(tag) {
-            let remedy = format!("has the tag {tag}, and {NO_MARK}");
-            reader.fault_in(&keys::TAGS, of_service, remedy);
-        } else if !tags.iter().any(|known| known == tag) {
-            tags.push(tag.to_owned());
-        }
-    }
-    tags
-}
-
 fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> FirewallWish {
     if reader.value(&keys::FIREWALL_ID).is_some() {
         if let Some(text) = reader.value(&keys::FIREWALL_ACL) {
@@ -165,7 +109,7 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
             format!("annotation {}", keys::FIREWALL_ACL.key),
         ),
         None => (
-            source_ranges(reader),
+            Acl::of_source_ranges(reader),
             "spec.loadBalancerSourceRanges".to_owned(),
         ),
     };
@@ -183,18 +127,6 @@ fn firewall(reader: &mut Reader<'_>, ports: &[PortOptions], label: &str) -> Fire
         reader.fault(place, "", remedy);
     }
     FirewallWish::Own(spec)
-}
-
-/// Whom `spec.loadBalancerSourceRanges` lets in. `None`: everybody, which Kubernetes writes as `0.0.0.0/0` whatever
-/// the family.
-fn source_ranges(reader: &mut Reader<'_>) -> Option<Acl> {
-    let ranges = reader.source_ranges();
-    let networks: BTreeSet<_> = ranges.iter().filter_map(|text| network(text)).collect();
-    let is_open = networks.contains(&IpNet::V4(Ipv4Net::default()));
-    (!networks.is_empty() && !is_open).then_some(Acl {
-        allows: true,
-        networks,
-    })
 }
 
 /// A fingerprint of what is wanted that names the firewall.

@@ -1,8 +1,5 @@
 //! The subnets of VPCs in which a NodeBalancer is, and those in which it is wanted: nothing of that can be changed.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
-
 use serde::Deserialize;
 
 use super::super::api::node_balancers::{NodeBalancer, PLACES};
@@ -29,22 +26,6 @@ pub(super) enum Side {
     Frontend,
     /// Its way to its nodes.
     Backend,
-}
-
-/// The subnets by which NodeBalancers reach their nodes, by ID, as they were read.
-#[derive(Debug, Default)]
-pub(super) struct Backends(Mutex<HashMap<String, Option<u64>>>);
-
-impl Backends {
-    /// Forgets those that are no more.
-    pub(super) fn keep(&self, all: &[NodeBalancer]) {
-        let all: BTreeSet<&str> = all.iter().map(|balancer| &*balancer.id).collect();
-        self.with(|known| known.retain(|id, _| all.contains(&**id)));
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut HashMap<String, Option<u64>>) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// A row of what a NodeBalancer has of VPCs.
@@ -84,18 +65,15 @@ impl NodeBalancers {
     }
 
     async fn number(&self, subnet: &Subnet) -> Result<u64, CloudError> {
-        self.cloud.vpcs.number(&self.cloud.client, subnet).await
+        self.cloud.vpcs.number(subnet).await
     }
 
     async fn backend_of(&self, balancer: &str) -> Result<Option<u64>, CloudError> {
-        if let Some(known) = self.backends.with(|known| known.get(balancer).copied()) {
-            return Ok(known);
-        }
-        let all: Vec<Place> = self.cloud.all(&PLACES, &[balancer]).await?;
-        let is_backend = |place: &&Place| place.purpose.as_deref() != Some("frontend");
-        let backend = all.iter().find(is_backend).map(|place| place.subnet_id);
-        self.backends
-            .with(|known| known.insert(balancer.to_owned(), backend));
-        Ok(backend)
+        let ask = async {
+            let all: Vec<Place> = self.cloud.all(&PLACES, &[balancer]).await?;
+            let is_backend = |place: &&Place| place.purpose.as_deref() != Some("frontend");
+            Ok(all.iter().find(is_backend).map(|place| place.subnet_id))
+        };
+        self.backends.get(balancer, ask).await
     }
 }

@@ -15,7 +15,7 @@ use super::model::{BalancerSpec, FirewallWish, NodeSpec};
 use super::observed::Observed;
 use super::step::{NewBalancer, Step};
 use crate::cloud_provider::load_balancers::ReconcileError;
-use crate::clouds::linode::api::node_balancers::firewall_mark;
+use crate::clouds::linode::api::node_balancers::{MARKS, firewall_mark};
 use crate::engine::pool::Member as _;
 use crate::engine::provider::Unready;
 
@@ -92,7 +92,7 @@ fn changes(desired: &Desired, observed: &Observed) -> Result<Plan<Step>, Reconci
     let throttle =
         throttle.filter(|wanted| observed.balancer.throttle.unwrap_or_default() != *wanted);
     let is_marked = |mark: &String| observed.balancer.tags.contains(mark);
-    let is_tagged = observed.balancer.has_tags(&desired.balancer.tags);
+    let is_tagged = MARKS.are_unmarked(&observed.balancer.tags, &desired.balancer.tags);
     let marks_follow = !steps.is_empty() || !configs.is_empty() || throttle.is_some();
     let with = |marks: &BTreeSet<String>| -> Vec<String> {
         let asked = desired.balancer.tags.iter().chain(&desired.marks);

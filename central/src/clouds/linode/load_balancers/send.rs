@@ -1,10 +1,8 @@
 //! The requests of each step.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use mooring_common::names::linode_tags;
 use reqwest::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,16 +10,15 @@ use tokio::time::Instant;
 
 use super::super::NAME;
 use super::super::api::node_balancers::{
-    ADDRESSES, ATTACHED, BALANCERS, CONFIGS, FIREWALLS, NODES, marked,
+    ADDRESSES, ATTACHED, BALANCERS, CONFIGS, FIREWALLS, MARKS, NODES,
 };
 use super::super::vpcs::Subnet;
 use super::NodeBalancers;
 use super::firewalls::{Firewall, FirewallSpec};
 use super::model::{ConfigSpec, FirewallWish, NodeSpec, VpcUse};
-use super::observed::permitted;
 use super::step::{NewBalancer, Step};
-use crate::cloud_api::{CloudError, ErrorKind, Request, body, with};
-use crate::engine::step::{Action, PartStep, PoolRef, Step as _};
+use crate::cloud_api::{CloudError, ErrorKind, Request, body, leaves_out_refused, permitted, with};
+use crate::engine::step::{Action, PartStep, Step as _};
 
 /// How old a listing of firewalls may be in which those of the Go controller are looked for.
 const RECENT: Duration = Duration::from_secs(10);
@@ -57,7 +54,7 @@ impl NodeBalancers {
             Step::CreateConfig(spec) => CONFIGS.create(&[balancer], config(spec)),
             Step::FillConfig { pool, spec, nodes } => {
                 let body = with(config(spec), json!({"nodes": self.nodes(nodes).await?}));
-                let (config, how) = (of(pool, planned)?, (Method::POST, "rebuild"));
+                let (config, how) = (pool.made(planned, NAME)?, (Method::POST, "rebuild"));
                 let called = "rebuild_nodebalancer_config";
                 CONFIGS.act((&[balancer], config), how, called).json(body)
             }
@@ -73,7 +70,7 @@ impl NodeBalancers {
             }
             Step::Attach { firewall, former } => {
                 let wanted = match firewall {
-                    Some(id) => Some(number(of(id, planned)?)?),
+                    Some(id) => Some(number(id.made(planned, NAME)?)?),
                     None => None,
                 };
                 let former = former.as_ref().map(|(id, _)| *id);
@@ -113,7 +110,7 @@ impl NodeBalancers {
         loop {
             let request = BALANCERS.create(&[], with(&body, json!({ "configs": configs })));
             match self.cloud.client.make(&request).await {
-                Err(error) if leaves_out_refused(&mut configs, &error) => {
+                Err(error) if leaves_out_refused(&mut configs, ("configs", "nodes"), &error) => {
                     tracing::warn!(%error, "nodes are refused, and it is made without them");
                 }
                 made => return made,
@@ -140,7 +137,7 @@ impl NodeBalancers {
             return Ok(());
         };
         let is_made_by_go = |firewall: &Firewall| {
-            let is_marked = marked(&firewall.tags, linode_tags::SERVICE).is_some();
+            let is_marked = MARKS.owner(&firewall.tags).is_some();
             firewall.protects(balancer) && firewall.is_made_by_go(name) && !is_marked
         };
         for listed in listing.all.iter().filter(|listed| is_made_by_go(listed)) {
@@ -228,7 +225,7 @@ impl NodeBalancers {
         balancer: &str,
         planned: &[String],
     ) -> Result<Request, CloudError> {
-        let of = [balancer, of(&step.pool, planned)?];
+        let of = [balancer, step.pool.made(planned, NAME)?];
         let new = match &step.action {
             Action::Create(spec) => self.in_subnet(spec, spec.subnet.as_ref()).await?,
             _ => Value::Null,
@@ -256,36 +253,11 @@ impl NodeBalancers {
         subnet: Option<&Subnet>,
     ) -> Result<Value, CloudError> {
         let number = match subnet {
-            Some(subnet) => Some(self.cloud.vpcs.number(&self.cloud.client, subnet).await?),
+            Some(subnet) => Some(self.cloud.vpcs.number(subnet).await?),
             None => None,
         };
         Ok(with(spec, json!({ "subnet_id": number })))
     }
-}
-
-/// Takes the nodes out that a refusal names, as `configs[0].nodes[2].address`: those of a NodeBalancer that is there
-/// are refused one by one. Not if one config is to have no others, or if none is named.
-fn leaves_out_refused(configs: &mut [Value], error: &CloudError) -> bool {
-    let words = error.words.as_deref().unwrap_or_default();
-    let named = words.split("configs[").filter_map(|text| {
-        let (config, text) = text.split_once("].nodes[")?;
-        let (node, _) = text.split_once(']')?;
-        Some((config.parse().ok()?, node.parse().ok()?))
-    });
-    let named: BTreeSet<(usize, usize)> = named.collect();
-    if named.is_empty() || error.kind != ErrorKind::Invalid {
-        return false;
-    }
-    let mut left = configs.to_vec();
-    for (config, node) in named.iter().rev() {
-        let nodes = left.get_mut(*config).map(|config| &mut config["nodes"]);
-        match nodes.and_then(Value::as_array_mut) {
-            Some(nodes) if nodes.len() > 1 && *node < nodes.len() => drop(nodes.remove(*node)),
-            _ => return false,
-        }
-    }
-    configs.clone_from_slice(&left);
-    true
 }
 
 /// What the cloud is told of a config.
@@ -306,14 +278,3 @@ fn number(id: &str) -> Result<u64, CloudError> {
         CloudError::new(NAME, ErrorKind::Malformed, what)
     })
 }
-
-/// The ID of a config or firewall, where this plan may have made it.
-fn of<'a>(pool: &'a PoolRef, planned: &'a [String]) -> Result<&'a str, CloudError> {
-    pool.id(planned).ok_or_else(|| {
-        let what = format!("{pool} was not made");
-        CloudError::new(NAME, ErrorKind::Malformed, what)
-    })
-}
-
-#[cfg(test)]
-mod tests;

@@ -3,8 +3,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cloud_api::testing::{Cloud, Reply};
+use crate::cloud_provider::pod_network::{RouteError, Routes as _};
 use crate::clouds::linode::tests::linode;
 use crate::clouds::linode::{Flags, VpcChoice};
+use crate::engine::interface_routes::InterfaceRoutes;
 
 /// A Linode with two interfaces of its own, in two VPCs, and one of a profile that it does not run with.
 fn rows(vpc: u64) -> Vec<Value> {
@@ -78,13 +80,13 @@ async fn cloud() -> Cloud {
     .await
 }
 
-fn routes(base: &Url) -> LinodeRoutes {
+fn routes(base: &Url) -> InterfaceRoutes<LinodeInterfaces> {
     let (vpcs, subnets) = (vec![1, 2], vec![1, 2]);
     let flags = Flags {
         vpcs: VpcChoice::Numbers { vpcs, subnets },
         ..Flags::default()
     };
-    LinodeRoutes(linode(base, flags))
+    InterfaceRoutes(LinodeInterfaces(linode(base, flags)))
 }
 
 fn route(range: &str) -> Route {

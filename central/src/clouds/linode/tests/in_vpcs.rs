@@ -186,7 +186,7 @@ async fn first_subnet_is_the_first_of_the_flag() {
             ..Flags::default()
         };
         let linode = linode(&cloud.base, flags);
-        let first = linode.vpcs.first_subnet(&linode.client).await.unwrap();
+        let first = linode.vpcs.first_subnet().await.unwrap();
         assert_eq!(first, Some((10, expected)), "{subnets:?}");
     }
 }
@@ -200,7 +200,7 @@ async fn subnet_is_found_by_the_label_of_that_in_another_vpc() {
         other: (10, subnet),
     };
     for _ in 0..2 {
-        let found = linode.vpcs.number(&linode.client, &like(11)).await;
+        let found = linode.vpcs.number(&like(11)).await;
         assert_eq!(found.unwrap(), 21);
     }
     assert_eq!(cloud.lines().len(), 3, "numbers are remembered");
@@ -208,7 +208,7 @@ async fn subnet_is_found_by_the_label_of_that_in_another_vpc() {
         (12, "no subnet other in VPC 20"),
         (13, "no subnet 13 in VPC 10"),
     ] {
-        let found = linode.vpcs.number(&linode.client, &like(subnet)).await;
+        let found = linode.vpcs.number(&like(subnet)).await;
         let error = found.unwrap_err();
         assert!(error.message.contains(told), "{error}");
     }

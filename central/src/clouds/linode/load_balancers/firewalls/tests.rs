@@ -1,4 +1,5 @@
 use super::*;
+use crate::engine::canonical::network;
 
 const LABEL: &str = "ccm-0123456789ab";
 

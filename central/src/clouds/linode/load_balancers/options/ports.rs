@@ -1,16 +1,26 @@
 //! What each port of a Service is to have: its own JSON first, then what holds for all ports, then the default.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
-
 use super::super::model::ConfigSpec;
-use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::annotations as keys;
-use crate::engine::annotations::{Reader, not_among};
+use crate::engine::annotations::Reader;
+use crate::engine::port_annotations::{OfPort, PortAnnotation};
 use crate::engine::service_spec::Port;
 
 const UDP_CHECK_PORT: u16 = 80;
+
+/// What a single port can say for itself.
+const OF_PORT: PortAnnotation = PortAnnotation {
+    prefix: keys::PORT,
+    fields: &[
+        "tls-secret-name",
+        "protocol",
+        "proxy-protocol",
+        "algorithm",
+        "stickiness",
+        "udp-check-port",
+    ],
+    example: "{\"protocol\": \"https\", \"tls-secret-name\": \"my-tls\"}",
+};
 
 /// A port.
 #[derive(Clone, Debug)]
@@ -37,17 +47,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<PortOptions> {
         let passive = reader.strict_go_bool(&keys::CHECK_PASSIVE, true);
         others.for_each(|port| port.config.check_passive = Some(passive));
     }
-    for (index, port) in all.iter().enumerate() {
-        let (number, is_udp) = port.config.place();
-        let mut earlier = all.iter().take(index);
-        if earlier.any(|other| other.config.place() == port.config.place()) {
-            let protocol = if is_udp { "UDP" } else { "TCP" };
-            let remedy = format!(
-                "is served twice, by {protocol}; give one of them another number, or another protocol"
-            );
-            reader.fault("spec.ports".to_owned(), &number.to_string(), remedy);
-        }
-    }
+    let places: Vec<(u16, bool)> = all.iter().map(|port| port.config.place()).collect();
+    reader.each_once(&places);
     all
 }
 
@@ -58,22 +59,18 @@ pub(in super::super) fn secrets(reader: &mut Reader<'_>) -> impl Iterator<Item =
 }
 
 fn of_port(reader: &mut Reader<'_>, port: Port, of_all: &ConfigSpec) -> PortOptions {
-    let own = Own::read(reader, port.port);
+    let own = OF_PORT.read(reader, port.port);
     let protocols = keys::PROTOCOL.words();
-    let protocol = own.word(
-        reader,
-        "protocol",
-        &keys::PROTOCOL,
-        protocols,
-        &port.protocol,
-    );
+    let of_all_ports = ("protocol", &keys::PROTOCOL);
+    let protocol = own.word(reader, of_all_ports, protocols, &port.protocol);
     let is_udp = protocol == "udp";
     let algorithms = [
         "roundrobin",
         "leastconn",
         if is_udp { "ring_hash" } else { "source" },
     ];
-    let key = &keys::ALGORITHM;
+    let algorithm = ("algorithm", &keys::ALGORITHM);
+    let udp_check_port = ("udp-check-port", &keys::UDP_CHECK_PORT);
     let check = match of_all.check.as_deref() {
         None if port.protocol == "udp" => "none",
         None => "connection",
@@ -82,7 +79,7 @@ fn of_port(reader: &mut Reader<'_>, port: Port, of_all: &ConfigSpec) -> PortOpti
     let config = ConfigSpec {
         port: port.port,
         proxy_protocol: Some(proxy_protocol(reader, &own, is_udp)),
-        algorithm: Some(own.word(reader, "algorithm", key, &algorithms, "roundrobin")),
+        algorithm: Some(own.word(reader, algorithm, &algorithms, "roundrobin")),
         stickiness: stickiness(reader, &own, &protocol),
         check: Some(check.to_owned()),
         check_path: of_all
@@ -90,7 +87,7 @@ fn of_port(reader: &mut Reader<'_>, port: Port, of_all: &ConfigSpec) -> PortOpti
             .clone()
             .filter(|_| check.starts_with("http")),
         check_body: of_all.check_body.clone().filter(|_| check == "http_body"),
-        udp_check_port: is_udp.then(|| udp_check_port(reader, &own)),
+        udp_check_port: is_udp.then(|| own.port(reader, udp_check_port, UDP_CHECK_PORT)),
         ..of_all.clone()
     };
     PortOptions {
@@ -100,88 +97,10 @@ fn of_port(reader: &mut Reader<'_>, port: Port, of_all: &ConfigSpec) -> PortOpti
     }
 }
 
-/// What one port says for itself.
-struct Own {
-    key: String,
-    fields: BTreeMap<String, String>,
-}
-
-/// What the annotation of one port can say.
-const OWN: [&str; 6] = [
-    "tls-secret-name",
-    "protocol",
-    "proxy-protocol",
-    "algorithm",
-    "stickiness",
-    "udp-check-port",
-];
-
-impl Own {
-    /// Keys are read whatever their case, an empty text says nothing, and what is not known is not read, as Go
-    /// has it.
-    fn read(reader: &mut Reader<'_>, port: u16) -> Self {
-        let key = format!("{}{port}", keys::PORT);
-        let text = reader.service.annotation(&key).unwrap_or("null");
-        let place = format!("annotation {key}");
-        let read: Result<Option<Map<String, Value>>, _> = serde_json::from_str(text);
-        let fields = read.unwrap_or_else(|error| {
-            let how = "write it like {\"protocol\": \"https\", \"tls-secret-name\": \"my-tls\"}";
-            let remedy = format!("is not the JSON that is understood ({error}); {how}");
-            reader.fault(place.clone(), text, remedy);
-            None
-        });
-        let mut own = BTreeMap::new();
-        for (name, value) in fields.into_iter().flatten() {
-            match value {
-                Value::String(said) if !said.is_empty() => {
-                    own.insert(name.to_lowercase(), said);
-                }
-                Value::String(_) | Value::Null => {}
-                other if OWN.contains(&name.to_lowercase().as_str()) => {
-                    let remedy =
-                        format!("has {name} without quotes; write \"{name}\": \"{other}\"");
-                    reader.fault(place.clone(), text, remedy);
-                }
-                _ => {}
-            }
-        }
-        Self { key, fields: own }
-    }
-
-    /// What holds for this port, and where it stands.
-    fn said(&self, reader: &Reader<'_>, name: &str, of_all: &Annotation) -> Option<[String; 2]> {
-        if let Some(text) = self.fields.get(name) {
-            return Some([format!("annotation {}, {name}", self.key), text.clone()]);
-        }
-        let text = reader.value(of_all)?;
-        Some([format!("annotation {}", of_all.key), text.to_owned()])
-    }
-
-    /// One of these words, whatever its case.
-    fn word(
-        &self,
-        reader: &mut Reader<'_>,
-        name: &str,
-        of_all: &Annotation,
-        legal: &[&str],
-        default: &str,
-    ) -> String {
-        let Some([place, text]) = self.said(reader, name, of_all) else {
-            return default.to_owned();
-        };
-        let word = text.to_lowercase();
-        if legal.contains(&word.as_str()) {
-            return word;
-        }
-        reader.fault(place, &text, not_among(legal));
-        default.to_owned()
-    }
-}
-
-fn proxy_protocol(reader: &mut Reader<'_>, own: &Own, is_udp: bool) -> String {
+fn proxy_protocol(reader: &mut Reader<'_>, own: &OfPort, is_udp: bool) -> String {
     let of_all = reader.first_of(&keys::PROXY_PROTOCOL, &keys::OLD_PROXY_PROTOCOL);
     let legal = keys::PROXY_PROTOCOL.words();
-    let word = own.word(reader, "proxy-protocol", of_all, legal, "none");
+    let word = own.word(reader, ("proxy-protocol", of_all), legal, "none");
     if let Some([place, _]) = own.said(reader, "proxy-protocol", of_all)
         && is_udp
         && word != "none"
@@ -193,31 +112,19 @@ fn proxy_protocol(reader: &mut Reader<'_>, own: &Own, is_udp: bool) -> String {
     word
 }
 
-fn stickiness(reader: &mut Reader<'_>, own: &Own, protocol: &str) -> Option<String> {
+fn stickiness(reader: &mut Reader<'_>, own: &OfPort, protocol: &str) -> Option<String> {
     let (legal, default): (&[&str], &str) = match protocol {
         "http" | "https" => (&["none", "table", "http_cookie"], "table"),
         "udp" => (&["none", "session", "source_ip"], "session"),
         _ => return None,
     };
-    Some(own.word(reader, "stickiness", &keys::STICKINESS, legal, default))
+    let of_all = ("stickiness", &keys::STICKINESS);
+    Some(own.word(reader, of_all, legal, default))
 }
 
-fn udp_check_port(reader: &mut Reader<'_>, own: &Own) -> u16 {
-    let said = own.said(reader, "udp-check-port", &keys::UDP_CHECK_PORT);
-    let Some([place, text]) = said else {
-        return UDP_CHECK_PORT;
-    };
-    let port = text.parse::<u16>().ok().filter(|port| *port > 0);
-    port.unwrap_or_else(|| {
-        let remedy = "is no port; write a number from 1 to 65535, like 80";
-        reader.fault(place, &text, remedy);
-        UDP_CHECK_PORT
-    })
-}
-
-fn tls_secret(reader: &mut Reader<'_>, own: &Own, protocol: &str, port: u16) -> Option<String> {
-    let name = own.fields.get("tls-secret-name").cloned();
-    let place = format!("annotation {}, tls-secret-name", own.key);
+fn tls_secret(reader: &mut Reader<'_>, own: &OfPort, protocol: &str, port: u16) -> Option<String> {
+    let name = own.own("tls-secret-name").map(ToOwned::to_owned);
+    let place = own.place("tls-secret-name");
     match (protocol, name) {
         ("https", None) => {
             let remedy = format!(

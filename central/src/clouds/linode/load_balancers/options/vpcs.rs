@@ -1,14 +1,16 @@
 //! Which subnets of VPCs a NodeBalancer uses: what the Service says, before what the flags say.
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::Ipv4Net;
 
 use super::super::model::VpcUse;
-use crate::cloud_provider::annotations::Annotation;
 use crate::clouds::linode::annotations as keys;
 use crate::clouds::linode::config::Settings;
 use crate::clouds::linode::vpcs::{Subnet, Vpc};
 use crate::clouds::linode::{BackendSubnet, VpcChoice};
 use crate::engine::annotations::Reader;
+
+/// An example of where an address is taken from.
+const RANGE: &str = "10.0.0.0/30";
 
 /// The subnet by which Nodes are reached. `None`: they are reached outside of VPCs.
 pub(super) fn subnet(
@@ -36,7 +38,15 @@ pub(super) fn subnet(
     Some(match (id, vpc, subnet, &settings.flags.subnet) {
         (Some(id), ..) => Subnet::Id(id),
         (None, vpc, Some(subnet), _) => in_vpc(vpc.unwrap_or(first_vpc), subnet),
-        (None, Some(vpc), None, _) => likewise(&settings.flags.vpcs, vpc)?,
+        // The one that is called like the first that the flags name.
+        (None, Some(vpc), None, _) => match (first_vpc, first_subnet) {
+            (Vpc::Id(first), Subnet::Id(subnet)) => Subnet::NamedLike {
+                vpc,
+                other: (first, subnet),
+            },
+            (_, Subnet::Named { subnet, .. }) => in_vpc(vpc, &subnet),
+            (_, other) => other,
+        },
         (None, None, None, BackendSubnet::Number(number)) => Subnet::Id(*number),
         (None, None, None, BackendSubnet::Name(name)) => in_vpc(first_vpc, name),
         (None, None, None, BackendSubnet::First | BackendSubnet::Disabled) => first_subnet,
@@ -54,21 +64,6 @@ fn first(vpcs: &VpcChoice) -> Option<(Vpc, Subnet)> {
         }
         VpcChoice::Numbers { vpcs, subnets } => {
             Some((Vpc::Id(*vpcs.first()?), Subnet::Id(*subnets.first()?)))
-        }
-    }
-}
-
-/// The subnet of this VPC that is called like the first that the flags name.
-fn likewise(vpcs: &VpcChoice, vpc: Vpc) -> Option<Subnet> {
-    match vpcs {
-        VpcChoice::None => None,
-        VpcChoice::Names { subnets, .. } => {
-            let subnet = subnets.first()?.clone();
-            Some(Subnet::Named { vpc, subnet })
-        }
-        VpcChoice::Numbers { vpcs, subnets } => {
-            let other = (*vpcs.first()?, *subnets.first()?);
-            Some(Subnet::NamedLike { vpc, other })
         }
     }
 }
@@ -109,8 +104,8 @@ pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
     let id = reader.id(&keys::FRONTEND_SUBNET_ID);
     let vpc = reader.optional(&keys::FRONTEND_VPC_NAME);
     let subnet = reader.optional(&keys::FRONTEND_SUBNET_NAME);
-    let ipv4_range = range(reader, &keys::FRONTEND_IPV4_RANGE);
-    let ipv6_range = range(reader, &keys::FRONTEND_IPV6_RANGE);
+    let ipv4_range = reader.block(&keys::FRONTEND_IPV4_RANGE, RANGE);
+    let ipv6_range = reader.block(&keys::FRONTEND_IPV6_RANGE, RANGE);
     let by_name = match (vpc, subnet) {
         (Some(vpc), Some(subnet)) => Some(Subnet::Named {
             vpc: Vpc::Label(vpc.to_owned()),
@@ -139,13 +134,4 @@ pub(super) fn frontend(reader: &mut Reader<'_>) -> Option<VpcUse> {
         }
         (None, _) => None,
     }
-}
-
-fn range(reader: &mut Reader<'_>, annotation: &Annotation) -> Option<String> {
-    let text = reader.optional(annotation)?;
-    if text.parse::<IpNet>().is_err() {
-        let remedy = "is no block of addresses; write it like 10.0.0.0/30";
-        reader.fault_in(annotation, text, remedy);
-    }
-    Some(text.to_owned())
 }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use mooring_common::engine::Impact;
-
 use super::super::desired::{Desired, DesiredConfig};
-use super::super::model::{CUT_CONNECTIONS, KEEP_CONNECTIONS};
+use super::super::model::OF_CONFIGS;
 use super::super::observed::{Config, Observed};
 use super::super::step::{Step, shown};
 use crate::cloud_provider::load_balancers::InvalidField;
 use crate::cloud_provider::secrets::TlsSecret;
-use crate::engine::change::changes;
+use crate::engine::change::{Change, changes};
 use crate::engine::pool::MemberChanges;
 use crate::engine::step::PoolRef;
 
@@ -77,24 +75,19 @@ fn find<'a>(observed: &'a Observed, wanted: &DesiredConfig) -> Option<&'a Config
 fn changed(actual: &Config, wanted: &DesiredConfig) -> Option<Step> {
     let spec = &actual.part.spec;
     let filled = wanted.spec.over(spec);
-    let cuts = changes(spec, &filled, CUT_CONNECTIONS);
+    let changes = changes(spec, &filled, OF_CONFIGS);
     let presents = |tls: &Arc<TlsSecret>| match &spec.tls {
         Some(known) => known == tls,
         None => tls.is_shown_as(&actual.fingerprint),
     };
     let is_renewed = filled.tls.as_ref().is_some_and(|tls| !presents(tls));
-    let keep = changes(spec, &filled, KEEP_CONNECTIONS);
-    let words = cuts.iter().chain(&keep).map(ToString::to_string);
+    let words = changes.iter().map(ToString::to_string);
     let words = words.chain(is_renewed.then(|| "the certificate".to_owned()));
     let what: Vec<String> = words.collect();
     (!what.is_empty()).then(|| Step::ChangeConfig {
         id: actual.part.id.clone(),
         spec: Box::new(wanted.spec.clone()),
         what: what.join(", "),
-        impact: if cuts.is_empty() {
-            Impact::None
-        } else {
-            Impact::Considerable
-        },
+        impact: changes.iter().map(Change::impact).max().unwrap_or_default(),
     })
 }

@@ -14,7 +14,7 @@ use super::super::model::FirewallWish;
 use super::super::observed::Observed;
 use super::super::step::Step;
 use crate::clouds::linode::annotations as keys;
-use crate::clouds::linode::api::node_balancers::{firewall_mark, is_mark};
+use crate::clouds::linode::api::node_balancers::{MARKS, firewall_mark};
 use crate::engine::step::PoolRef;
 
 const WITHOUT_RIGHT: &str = "the firewall of the NodeBalancer is not as the Service asks, and the token may not list \
@@ -35,7 +35,7 @@ pub(super) fn obstacle(desired: &Desired, observed: &Observed) -> Option<String>
         return None;
     };
     let strange = attached.first().filter(|firewall| {
-        let is_anothers = firewall.tags.iter().any(|tag| is_mark(tag));
+        let is_anothers = firewall.tags.iter().any(|tag| MARKS.is_mark(tag));
         is_strange(firewall, desired, observed) && (is_anothers || !firewall.is_as(wanted))
     });
     strange.map(not_ours)

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::simulation::{BALANCER, firewall, own};
 use super::*;
+use crate::clouds::linode::api::node_balancers::MARKS;
 use crate::clouds::linode::load_balancers::model::NodeSpec;
 use crate::clouds::linode::load_balancers::observed::Config;
 use crate::engine::pool::Member as _;
@@ -192,7 +193,7 @@ fn is_as_wanted(desired: &Desired, observed: &Observed, ours: &BTreeSet<u64>) ->
         .marks
         .iter()
         .all(|mark| balancer.tags.contains(mark));
-    let unmarked: BTreeSet<_> = balancer.unmarked().into_iter().collect();
+    let unmarked: BTreeSet<_> = MARKS.unmarked(&balancer.tags).into_iter().collect();
     are_configs_right
         && is_firewall_right
         && observed.loose.is_empty()

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mooring_common::names::linode_tags;
 use serde_json::{Value, json};
 
 use super::super::super::desired::Desired;
@@ -11,7 +10,7 @@ use super::super::super::firewalls::{Firewall, FirewallSpec};
 use super::super::super::model::{ConfigSpec, FirewallWish, NodeSpec};
 use super::super::super::observed::{Config, Observed};
 use super::super::super::step::Step;
-use crate::clouds::linode::api::node_balancers::marked;
+use crate::clouds::linode::api::node_balancers::MARKS;
 use crate::engine::pool::Member as _;
 use crate::engine::provider::{Listed as _, Observed as _};
 use crate::engine::step::{Action, Part, PoolRef};
@@ -194,7 +193,7 @@ impl Simulation {
         let all = self.firewalls.values().cloned();
         let (attached, others): (Vec<_>, Vec<_>) = all.partition(|one| one.protects(BALANCER));
         let is_own = |one: &Firewall| {
-            let mark = marked(&one.tags, linode_tags::SERVICE);
+            let mark = MARKS.owner(&one.tags);
             mark.is_some() && mark == owner
         };
         let loose: Vec<Firewall> = others.into_iter().filter(is_own).collect();

@@ -1,11 +1,15 @@
+use serde_json::json;
+
 use super::*;
 
+const PARTS: (&str, &str) = ("configs", "nodes");
+
 #[test]
-fn nodes_that_a_refusal_names_are_left_out_as_long_as_each_config_has_others() {
+fn parts_that_a_refusal_names_are_left_out_as_long_as_each_whole_has_others() {
     let configs = || [json!({"nodes": [0, 1, 2]}), json!({"nodes": [0, 1]})];
     let invalid = |words: &str| CloudError {
         words: Some(words.to_owned()),
-        ..CloudError::new(NAME, ErrorKind::Invalid, "")
+        ..CloudError::new("cloud", ErrorKind::Invalid, "")
     };
     for (words, left) in [
         (
@@ -24,7 +28,7 @@ fn nodes_that_a_refusal_names_are_left_out_as_long_as_each_config_has_others() {
         ("[ipv4] IPv4 address is not reserved", None),
     ] {
         let mut all = configs();
-        let is_less = leaves_out_refused(&mut all, &invalid(words));
+        let is_less = leaves_out_refused(&mut all, PARTS, &invalid(words));
         assert_eq!(is_less, left.is_some(), "{words}");
         let nodes = all.map(|config| config["nodes"].clone());
         let before = configs().map(|config| config["nodes"].clone());
@@ -34,5 +38,5 @@ fn nodes_that_a_refusal_names_are_left_out_as_long_as_each_config_has_others() {
         kind: ErrorKind::Malformed,
         ..invalid("[configs[0].nodes[0].address] no")
     };
-    assert!(!leaves_out_refused(&mut configs(), &unclear));
+    assert!(!leaves_out_refused(&mut configs(), PARTS, &unclear));
 }
