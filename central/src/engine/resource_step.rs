@@ -294,3 +294,73 @@ impl fmt::Display for ResourceStep {
         f.write_str(&self.words)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::resources;
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Disk {
+        id: String,
+        name: String,
+        #[serde(default)]
+        server: Option<String>,
+    }
+
+    resources! {
+        /// Disks.
+        DISKS: Disk, "disk", "disk", "disks", "disks";
+    }
+
+    /// The disks after this step.
+    fn after(step: &ResourceStep, planned: &[String]) -> Vec<(String, Option<String>)> {
+        let disk = |id: &str| Disk {
+            id: id.to_owned(),
+            name: "old".to_owned(),
+            server: None,
+        };
+        let mut all = vec![disk("a"), disk("b")];
+        step.take(&mut all, "c", planned);
+        let seen = all.into_iter().map(|disk| (disk.id, disk.server));
+        seen.collect()
+    }
+
+    #[test]
+    fn step_says_what_is_asked_for_and_what_there_is_then() {
+        let (planned, nobody) = (["srv".to_owned()], None);
+        let (server, disk) = (PoolRef::Planned(0), PoolRef::Known("b".to_owned()));
+        let seen = |id: &str, server: Option<&str>| (id.to_owned(), server.map(ToOwned::to_owned));
+        let make = ResourceStep::create_named::<Disk>("new", json!({})).naming("server", &server);
+        assert_eq!(make.to_string(), "create disk new");
+        assert!(make.request(&[]).is_none(), "the server is yet to be made");
+        let told = json!({"name": "new", "server": "srv"});
+        assert_eq!(make.told(&planned), Some(told));
+        let made = [seen("a", None), seen("b", None), seen("c", Some("srv"))];
+        assert_eq!(after(&make, &planned), made);
+
+        let verb = ["attach", "attach_disk"];
+        let attach = ResourceStep::act::<Disk>(&disk, verb, "attach it".to_owned());
+        let later = attach.clone().naming("server", &server).later(server);
+        assert_eq!(
+            later.awaited(&planned),
+            Some(("b".to_owned(), Some("srv".to_owned())))
+        );
+        assert_eq!(after(&later, &planned), [seen("a", None), seen("b", None)]);
+        let at_once = attach.then(json!({"server": "srv"}));
+        assert_eq!(at_once.awaited(&planned), nobody);
+        let attached = [seen("a", None), seen("b", Some("srv"))];
+        assert_eq!(after(&at_once, &planned), attached);
+
+        let gone = Disk {
+            id: "a".to_owned(),
+            name: "old".to_owned(),
+            server: None,
+        };
+        let delete = ResourceStep::delete_named(&gone, &gone.name);
+        assert_eq!(delete.to_string(), "delete disk old (a)");
+        assert_eq!(after(&delete, &planned), [seen("b", None)]);
+    }
+}

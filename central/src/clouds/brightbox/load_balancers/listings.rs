@@ -82,12 +82,12 @@ async fn list(
     let balancers: Vec<Balancer> = cloud.client.all().await?;
     let balancers = balancers.into_iter().map(|one| moves.seen_balancer(one));
     let mut groups: Vec<Group> = cloud.client.all().await?;
-    for group in &mut groups {
-        group.is_emptied = moves.is_leaving(&group.id);
-    }
     let policies = cloud.client.all().await?;
     let cloud_ips = cloud_ips.get(begun).await?;
     let cloud_ips = cloud_ips.all.iter().cloned().map(|ip| moves.seen(ip));
+    for group in &mut groups {
+        group.is_emptied = moves.is_leaving(&group.id);
+    }
     let account = Account {
         balancers: balancers.collect(),
         groups,
