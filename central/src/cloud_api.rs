@@ -15,6 +15,7 @@
 mod client;
 mod constants;
 mod credentials;
+mod entries;
 mod environment;
 mod error;
 mod first_answer;
@@ -40,6 +41,7 @@ pub use client::{
 };
 pub use constants::Constants;
 pub use credentials::{Credentials, Secret, TokenTimes, TokenVariables, Tokens};
+pub use entries::Entries;
 pub use environment::{Environment, Fault, VersionedUrl};
 pub use error::{CloudError, ErrorKind, permitted};
 pub use first_answer::FirstAnswer;

@@ -21,6 +21,7 @@
 //! (`credentials.rs`). No two writes to one load balancer are under way at once.
 
 pub mod acl;
+pub mod address_blocks;
 pub mod annotations;
 pub(crate) mod applied;
 mod apply;
@@ -40,6 +41,7 @@ pub mod forgiving_annotations;
 pub mod interface_routes;
 pub mod inventory;
 pub mod ip_allocation;
+mod kept_members;
 pub mod listing;
 pub mod members;
 pub mod notices;
@@ -66,7 +68,8 @@ pub mod step;
 pub mod tag_marks;
 pub mod text_marks;
 pub mod touched;
-mod unread;
+pub mod transitions;
+pub mod unread;
 mod zones;
 
 use std::collections::BTreeSet;

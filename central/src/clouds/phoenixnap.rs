@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::timeout;
 
-use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
+use crate::cloud_api::{Client, CloudError, Entries, ErrorKind, Limits, Metrics};
 use crate::cloud_provider::{Machine, MachineSource};
 use api::blocks::BlockCloud as _;
 use api::servers::Server;
@@ -107,11 +107,17 @@ impl PhoenixNap {
     }
 }
 
-/// The machines that are there, if every one of them can be read.
-fn complete(servers: &[Server]) -> Result<Vec<Machine>, CloudError> {
-    match facts::machines(servers) {
-        (machines, unread) if unread.is_empty() => Ok(machines),
-        (_, unread) => Err(malformed(unread.join("; "))),
+/// The machines that are there, and what is wrong with servers that cannot be read.
+fn readable(servers: Entries<Server>) -> (Vec<Machine>, Vec<String>) {
+    let (machines, unread) = facts::machines(&servers.read);
+    (machines, [servers.unread, unread].concat())
+}
+
+/// What follows for all machines, or for one that is looked for among them, unless some cannot be read.
+fn complete<T>(what: T, unread: &[String]) -> Result<T, CloudError> {
+    match unread {
+        [] => Ok(what),
+        unread => Err(malformed(unread.join("; "))),
     }
 }
 
@@ -134,29 +140,39 @@ impl MachineSource for PhoenixNap {
     }
 
     async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        complete(&self.api.servers().await?)
+        let (machines, unread) = readable(self.api.servers().await?);
+        complete(machines, &unread)
     }
 
     async fn readable(&self) -> Result<(Vec<Machine>, Vec<String>), CloudError> {
-        Ok(facts::machines(&self.api.servers().await?))
+        Ok(readable(self.api.servers().await?))
     }
 
     /// A server that may not be seen looks like one that does not exist. So only a second complete
     /// listing without it proves that it is gone, and one without any server proves nothing.
     async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        let found = |machines: Vec<Machine>| machines.into_iter().find(|m| m.id == *id);
+        let find = |servers| {
+            let (machines, unread) = readable(servers);
+            match machines.into_iter().find(|machine| machine.id == *id) {
+                None => complete(None, &unread),
+                found => Ok(found),
+            }
+        };
         match self.api.server(id.instance()).await {
-            Ok(server) => return Ok(found(complete(&[server])?)),
+            Ok(server) => {
+                let (read, unread) = (vec![server], Vec::new());
+                return find(Entries { read, unread });
+            }
             Err(error) if may_not_exist(&error) => {}
             Err(error) => return Err(error),
         }
         let servers = self.api.servers().await?;
-        if servers.is_empty() {
+        if servers.read.is_empty() && servers.unread.is_empty() {
             let problem = "no server at all is listed, which proves nothing: does the credential \
                            belong to the account of this cluster?";
             return Err(malformed(problem));
         }
-        Ok(found(complete(&servers)?))
+        find(servers)
     }
 }
 

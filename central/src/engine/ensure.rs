@@ -21,7 +21,7 @@ use super::members::{self, Members};
 use super::notices;
 use super::outcome::{planned, turns_up};
 use super::provider::{Desired as _, Listed, ListedOf, Observed as _, Provider, StepOf, Unready};
-use super::{unread, zones};
+use super::{kept_members, zones};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, LoadBalancerStatus, Notice, PlanSummary, PreparedPlan, Progress,
@@ -125,7 +125,7 @@ impl<P: Provider> EnsurePlan<P> {
             Ok(checked) => checked,
             Err(why) => return Err(why.with(with_notices(notices, &desired, observed))),
         };
-        unread::keep(&mut desired, &members.unread, observed);
+        kept_members::keep(&mut desired, &members.unread, observed);
         notices.extend(zones::keep(&mut desired, &members, observed));
         let is_held = shared
             .follow_endpoints(request, &members, &mut desired, observed)

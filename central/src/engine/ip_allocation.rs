@@ -8,6 +8,7 @@
 //! after another address has been provided, or by the hand of whoever announces a foreign one.
 
 mod allocate;
+mod elsewhere;
 mod given;
 mod layout;
 mod metrics;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 use mooring_common::k8s::ObjectKey;
 
 pub use allocate::allocate;
+pub use elsewhere::Elsewhere;
 pub use given::{APART, Given};
 pub use layout::{capacity, is_usable, l2_network, usable};
 pub use metrics::BlockMetrics;

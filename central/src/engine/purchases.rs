@@ -109,6 +109,12 @@ impl<K> Purchases<K> {
         }
     }
 
+    /// For how long what was bought may not show.
+    #[must_use]
+    pub const fn settle_time(&self) -> Duration {
+        self.settle_time
+    }
+
     /// Whether this process has the right to buy.
     #[must_use]
     pub const fn is_claimed(&self) -> bool {

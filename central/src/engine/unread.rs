@@ -1,26 +1,30 @@
-//! Machines of which the cloud does not say the addresses now: their members stay as they are, and all others go on.
+//! What of a listing cannot be read: each is told once as long as it holds.
 
-use std::collections::BTreeSet;
+/// What is wrong with what is left out of the last listing.
+#[derive(Debug, Default)]
+pub struct Unread(Vec<String>);
 
-use super::pool::Member as _;
-use super::provider::{Desired, Observed};
-
-/// Lets the members at these addresses stay as they are: each is wanted in the pools of its node port.
-pub(super) fn keep<O: Observed, D: Desired<Member = O::Member>>(
-    desired: &mut D,
-    unread: &BTreeSet<String>,
-    observed: Option<&O>,
-) {
-    for pool in desired.pools() {
-        let Some((_, port)) = pool.first().map(|member| member.target()) else {
-            continue;
-        };
-        for (_, member) in observed.into_iter().flat_map(Observed::members) {
-            let target = member.spec.target();
-            let is_unread = target.1 == port && unread.contains(target.0);
-            if is_unread && pool.iter().all(|wanted| wanted.target() != target) {
-                pool.push(member.spec.clone());
-            }
+impl Unread {
+    /// A listing was made, of which this was left out.
+    pub fn listed(&mut self, now: Vec<String>) {
+        for why in now.iter().filter(|why| !self.0.contains(why)) {
+            tracing::warn!(
+                why,
+                "it is left out, and nothing counts as missing meanwhile"
+            );
         }
+        self.0 = now;
+    }
+
+    /// Whether all could be read.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is wrong, in words. `None`: nothing.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.0.join("; "))
     }
 }

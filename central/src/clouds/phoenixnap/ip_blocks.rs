@@ -10,13 +10,12 @@
 //!
 //! A block is bought with its tags, assigned to the public network, and used when it has arrived
 //! there. When nobody needs it any more, it is marked; [`garbage_collector`] takes marked blocks from their network
-//! and gives them back.
+//! and gives them back. What of this is the same for every cloud is in [`crate::engine::address_blocks`].
 //!
 //! **Guarantees.** One block at a time is bought in a cluster, whoever believes to lead
 //! ([`crate::engine::purchases`]), and only on the word of a complete listing that was begun after the claim. Nothing
 //! is changed that is not this cluster's by its tags ([`ownership`]). An address is published when its
-//! block is assigned to the network. A Service goes when its blocks are marked, so that no block is
-//! forgotten.
+//! block is assigned to the network.
 //!
 //! **Assumptions.** All work on blocks of a cluster is done one after the other, under one lock: the
 //! network takes one change at a time, and what one Service is given another cannot have.
@@ -25,17 +24,14 @@ mod allocate;
 mod apply;
 mod bgp;
 mod buy;
-mod elsewhere;
 mod ensure;
 mod garbage_collector;
 mod l2_network;
 mod members;
 mod notices;
 mod observe;
-mod orphans;
 mod ownership;
 mod plan;
-mod removal;
 mod state;
 mod step;
 #[cfg(test)]
@@ -43,17 +39,15 @@ mod testing;
 mod transitions;
 pub(super) mod unserved;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use mooring_common::work_queue::Backoff;
-use tokio::sync::Notify;
 
 use super::NAME;
-use crate::cloud_provider::load_balancers::ReconcileError;
-use crate::engine::pooled::Pool;
+use crate::engine::address_blocks::{AddressBlocks, State};
+use crate::engine::ip_allocation::{AddressBlock, Allocation, IpRequest};
 use crate::engine::provider::AccountWords;
+use ownership::Owned;
 pub(super) use state::Blocks;
 use step::Step;
 
@@ -66,47 +60,40 @@ const FAILED: Backoff = Backoff {
     first: Duration::from_secs(4),
     most: Duration::from_secs(60),
 };
-/// What its credentials open.
-const ACCOUNT: AccountWords = AccountWords {
-    resource: "an IP block",
-    account: "account",
-    credentials: "PNAP_CLIENT_ID and PNAP_CLIENT_SECRET",
-};
 
-#[async_trait]
-impl Pool for Blocks {
+impl AddressBlocks for Blocks {
     type Step = Step;
+    type Block = Owned;
 
     const NAME: &'static str = NAME;
     const COMPONENT: &'static str = "cloud-provider-phoenixnap";
     /// Blocks and the network.
     const REQUESTS: usize = 2;
+    const ACCOUNT: AccountWords = AccountWords {
+        resource: "an IP block",
+        account: "account",
+        credentials: "PNAP_CLIENT_ID and PNAP_CLIENT_SECRET",
+    };
+    const POLL: Duration = POLL;
 
-    fn has_garbage(&self) -> Arc<Notify> {
-        self.has_garbage.clone()
+    fn state(&self) -> &State<Owned> {
+        &self.state
     }
 
-    async fn passed(&mut self, error: Option<&ReconcileError>) {
-        self.purchases.settle_unused(error).await;
+    fn state_mut(&mut self) -> &mut State<Owned> {
+        &mut self.state
     }
 
-    fn wrote(&mut self, uid: &str, version: String) {
-        self.touched.wrote(uid, version);
-    }
-
-    fn forget(&mut self, uid: &str) {
-        self.given.forget(uid);
-        self.touched.forget(uid);
-    }
-
-    fn observe_anew(&mut self) {
-        self.expires();
-        self.l2_network = None;
+    fn forget_written(&mut self) {
         self.annotated.clear();
     }
 
-    async fn ends(&mut self) {
-        self.purchases.give_up().await;
+    fn addresses(&self) -> Vec<AddressBlock<'_>> {
+        self.observed(&[]).addresses()
+    }
+
+    fn allocate(&self, requests: &[IpRequest]) -> Allocation {
+        allocate::allocate(&self.observed(requests))
     }
 }
 

@@ -155,6 +155,24 @@ async fn odd_server_hides_no_other_and_proves_none_gone() {
     assert!(gone.is_err(), "{gone:?}");
 }
 
+#[tokio::test]
+async fn entry_that_is_no_server_hides_no_other_and_proves_none_gone() {
+    for odd in [json!(null), json!("s3cr3t"), json!(["a2"])] {
+        let cloud = cloud(list(json!([{"id": "a1"}, odd]))).await;
+        let phoenixnap = phoenixnap(&cloud.base);
+        let (machines, unread) = phoenixnap.readable().await.unwrap();
+        assert_eq!((machines[0].id.clone(), machines.len()), (id("a1"), 1));
+        assert!(
+            unread.len() == 1 && !unread[0].contains("s3cr3t"),
+            "{unread:?}"
+        );
+        assert!(phoenixnap.list().await.is_err());
+        assert!(phoenixnap.get(&id("a1")).await.unwrap().is_some());
+        let gone = phoenixnap.get(&id("c3")).await;
+        assert!(gone.is_err(), "{gone:?}");
+    }
+}
+
 /// B30: what is left of it is the bill.
 #[tokio::test]
 async fn released_reserved_server_is_gone() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Api;
 use crate::api_objects;
-use crate::cloud_api::{CloudError, Request, plain};
+use crate::cloud_api::{CloudError, Entries, Request, plain};
 use crate::engine::prices::{HOURS_PER_MONTH, Prices};
 
 api_objects! {
@@ -29,8 +29,8 @@ impl Prices for Api {
     async fn per_month(&self) -> Result<BTreeMap<String, f64>, CloudError> {
         let path = "billing/v1/rated-usage/month-to-date";
         let request = Request::get("list_rated_usage", path).query("productCategory", "PUBLIC_IP");
-        let records: Vec<RatedUsage> = self.client.fetch(&request).await?;
-        let active = records.into_iter().filter(|record| record.active);
+        let records: Entries<RatedUsage> = self.client.fetch(&request).await?;
+        let active = records.read.into_iter().filter(|record| record.active);
         let costs = active.filter_map(|record| {
             let is_hourly = plain(&record.price_model) == "hourly";
             let units = if is_hourly { HOURS_PER_MONTH } else { 1.0 };

@@ -10,13 +10,16 @@ use serde_json::json;
 use super::bgp::{PeerGroup, Peers};
 use super::ip_blocks::{Block, IpBlock};
 use super::public_networks::{Network, PublicNetwork};
-use super::{Api, Tag, may_not_exist};
-use crate::cloud_api::{CloudError, Request};
+use super::{Api, Tag, malformed, may_not_exist};
+use crate::cloud_api::{CloudError, Entries, Request};
+use crate::resource_kinds;
 
-const BLOCKS: &str = "ips/v1/ip-blocks";
-const GROUPS: &str = "networks/v1/bgp-peer-groups";
-const NETWORKS: &str = "networks/v1/public-networks";
-const TAGS: &str = "tag-manager/v1/tags";
+resource_kinds! {
+    BLOCKS: "ip_block", "ip_blocks", "ips/v1/ip-blocks";
+    GROUPS: "bgp_peer_group", "bgp_peer_groups", "networks/v1/bgp-peer-groups";
+    NETWORKS: "public_network", "public_networks", "networks/v1/public-networks";
+    TAGS: "tag", "tags", "tag-manager/v1/tags";
+}
 
 /// A block to buy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub struct Order {
 #[async_trait]
 pub trait BlockCloud: Send + Sync {
     /// All IPv4 blocks that bear these tags; with none, all of the account.
-    async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError>;
+    async fn blocks(&self, tags: &[Tag]) -> Result<Entries<Block>, CloudError>;
 
     /// One block.
     async fn block(&self, id: &str) -> Result<Block, CloudError>;
@@ -83,61 +86,58 @@ struct TagName {
 impl BlockCloud for Api {
     /// That the cloud heeds every one of several tags is documented nowhere, so that each block is looked
     /// at again here.
-    async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError> {
-        let request = tags
-            .iter()
-            .fold(Request::get("list_ip_blocks", BLOCKS), |request, tag| {
-                request.query("tag", tag.query())
-            });
-        let mut listed: Vec<IpBlock> = self.client.fetch(&request).await?;
-        listed.retain(|block| block.is_one_of(tags));
-        listed.into_iter().map(IpBlock::read).collect()
+    async fn blocks(&self, tags: &[Tag]) -> Result<Entries<Block>, CloudError> {
+        let of_tag = |request: Request, tag: &Tag| request.query("tag", tag.query());
+        let request = tags.iter().fold(BLOCKS.list(&[]), of_tag);
+        let mut listed: Entries<IpBlock> = self.client.fetch(&request).await?;
+        listed.read.retain(|block| block.is_one_of(tags));
+        Ok(listed.try_map(IpBlock::read))
     }
 
     async fn block(&self, id: &str) -> Result<Block, CloudError> {
-        let request = Request::get("get_ip_block", format!("{BLOCKS}/{id}"));
+        let request = BLOCKS.get(&[], id);
         let block = self.same(&request, id, |block: &IpBlock| &block.id).await?;
-        block.read()
+        block.read().map_err(malformed)
     }
 
     async fn buy(&self, order: &Order) -> Result<Block, CloudError> {
-        let request = Request::new("create_ip_block", Method::POST, BLOCKS).json(json!({
+        let body = json!({
             "location": order.location,
             "cidrBlockSize": format!("/{}", order.prefix),
             "tags": order.tags,
-        }));
-        self.client.fetch::<IpBlock>(&request).await?.read()
+        });
+        let bought: IpBlock = self.client.fetch(&BLOCKS.create(&[], body)).await?;
+        bought.read().map_err(malformed)
     }
 
     async fn set_tags(&self, block: &str, tags: &[Tag]) -> Result<(), CloudError> {
-        let path = format!("{BLOCKS}/{block}/tags");
-        let request = Request::new("tag_ip_block", Method::PUT, path).json(json!(tags));
+        let request = BLOCKS.act((&[], block), (Method::PUT, "tags"), "tag_ip_block");
+        let request = request.json(json!(tags));
         let tagged = self.same(&request, block, |block: &IpBlock| &block.id);
         tagged.await.map(|_| ())
     }
 
     async fn release(&self, block: &str) -> Result<(), CloudError> {
-        let path = format!("{BLOCKS}/{block}");
-        let request = Request::new("delete_ip_block", Method::DELETE, path);
-        self.client.call_text(&request).await
+        self.client.call_text(&BLOCKS.delete(&[], block)).await
     }
 
     async fn network(&self, id: &str) -> Result<Network, CloudError> {
-        let request = Request::get("get_public_network", format!("{NETWORKS}/{id}"));
+        let request = NETWORKS.get(&[], id);
         let network = self.same(&request, id, |network: &PublicNetwork| &network.id);
         network.await?.read()
     }
 
     async fn attach(&self, network: &str, block: &str) -> Result<(), CloudError> {
-        let path = format!("{NETWORKS}/{network}/ip-blocks");
-        let request =
-            Request::new("attach_ip_block", Method::POST, path).json(json!({"id": block}));
+        let to = (Method::POST, "ip-blocks");
+        let request = NETWORKS.act((&[], network), to, "attach_ip_block");
+        let request = request.json(json!({"id": block}));
         self.client.make(&request).await.map(|_| ())
     }
 
     async fn detach(&self, network: &str, block: &str) -> Result<(), CloudError> {
-        let path = format!("{NETWORKS}/{network}/ip-blocks/{block}");
-        let request = Request::new("detach_ip_block", Method::DELETE, path);
+        let from = format!("ip-blocks/{block}");
+        let from = (Method::DELETE, from.as_str());
+        let request = NETWORKS.act((&[], network), from, "detach_ip_block");
         self.client.call_text(&request).await
     }
 
@@ -152,17 +152,17 @@ impl BlockCloud for Api {
     }
 
     async fn tag_names(&self) -> Result<BTreeSet<String>, CloudError> {
-        let tags: Vec<TagName> = self.client.fetch(&Request::get("list_tags", TAGS)).await?;
-        Ok(tags.into_iter().map(|tag| tag.name).collect())
+        let tags: Entries<TagName> = self.client.fetch(&TAGS.list(&[])).await?;
+        Ok(tags.read.into_iter().map(|tag| tag.name).collect())
     }
 
     async fn create_tag(&self, name: &str) -> Result<(), CloudError> {
-        let request = Request::new("create_tag", Method::POST, TAGS).json(json!({
+        let body = json!({
             "name": name,
             "isBillingTag": false,
             "description": "IP blocks of Kubernetes clusters",
-        }));
-        match self.client.call(&request).await {
+        });
+        match self.client.call(&TAGS.create(&[], body)).await {
             Err(error) if error.status == Some(StatusCode::CONFLICT.as_u16()) => Ok(()),
             answer => answer,
         }
@@ -174,18 +174,19 @@ impl BlockCloud for Api {
         location: &str,
     ) -> Result<Option<Peers>, CloudError> {
         let group: Option<PeerGroup> = match group {
-            Some(id) => {
-                let request = Request::get("get_bgp_peer_group", format!("{GROUPS}/{id}"));
-                match self.client.fetch(&request).await {
-                    Err(error) if may_not_exist(&error) => None,
-                    answer => Some(answer?),
-                }
-            }
+            Some(id) => match self.client.fetch(&GROUPS.get(&[], id)).await {
+                Err(error) if may_not_exist(&error) => None,
+                answer => Some(answer?),
+            },
             None => {
-                let request =
-                    Request::get("list_bgp_peer_groups", GROUPS).query("location", location);
-                let groups: Vec<PeerGroup> = self.client.fetch(&request).await?;
-                groups.into_iter().find(|group| group.is_in(location))
+                let request = GROUPS.list(&[]).query("location", location);
+                let groups: Entries<PeerGroup> = self.client.fetch(&request).await?;
+                let mut all = groups.read.into_iter();
+                let found = all.find(|group| group.is_in(location));
+                if found.is_none() && !groups.unread.is_empty() {
+                    return Err(self.client.malformed(&request, &groups.unread.join("; ")));
+                }
+                found
             }
         };
         Ok(group.map(PeerGroup::read))

@@ -7,9 +7,9 @@ use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Tag, malformed};
+use super::Tag;
 use crate::api_objects;
-use crate::cloud_api::{CloudError, plain};
+use crate::cloud_api::plain;
 
 /// A block, as far as decisions are made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,12 +131,11 @@ impl fmt::Display for Holder {
 }
 
 api_objects! {
-    /// A block as it is answered. Only its identifier is needed; tags that cannot be read make it nobody's who
-    /// is known.
+    /// A block as it is answered. Tags that cannot be read make it nobody's who is known.
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     pub(super) struct IpBlock {
-        pub(super) id: String,
+        pub(super) id?: String,
         location?: Option<String>,
         cidr?: Option<String>,
         ip_version?: Option<String>,
@@ -158,8 +157,8 @@ impl IpBlock {
         !is_v6 && tags.iter().all(bears)
     }
 
-    /// One whose addresses cannot be read is an error, and not left out: it would be bought again.
-    pub(super) fn read(self) -> Result<Block, CloudError> {
+    /// Nothing can be done with one whose identifier or addresses cannot be read: what is wrong with it.
+    pub(super) fn read(self) -> Result<Block, String> {
         let status = BlockStatus::of(self.status.as_deref());
         let cidr = match self.cidr.as_deref().map(str::parse) {
             Some(Ok(cidr)) => cidr,
@@ -167,11 +166,16 @@ impl IpBlock {
             _ => {
                 let cidr = self.cidr.as_deref().unwrap_or("(none)");
                 let id = &self.id;
-                return Err(malformed(format!(
+                return Err(format!(
                     "the IP block {id} has the addresses {cidr}, which cannot be read"
-                )));
+                ));
             }
         };
+        if self.id.is_empty() {
+            return Err(format!(
+                "the IP block of the addresses {cidr} has no identifier that can be read"
+            ));
+        }
         Ok(Block {
             cidr,
             status,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::ip_blocks::NO_ADDRESSES;
 use super::malformed;
 use crate::api_objects;
-use crate::cloud_api::{CloudError, plain};
+use crate::cloud_api::{CloudError, Entries, plain};
 
 /// A public network, as far as decisions are made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Network {
     pub is_ready: bool,
     /// The addresses that its members have there, each as the first and the last of a range.
     pub used: Vec<(Ipv4Addr, Ipv4Addr)>,
+    /// What is wrong with blocks and members of it that cannot be read.
+    pub unread: Vec<String>,
 }
 
 impl Network {
@@ -61,8 +63,8 @@ api_objects! {
         vlan_id?: Option<u16>,
         /// `BUSY`, `READY`, `DELETING`, `ERROR`.
         status?: Option<String>,
-        ip_blocks?: Option<Vec<OnNetwork>>,
-        memberships?: Option<Vec<Membership>>,
+        ip_blocks?: Option<Entries<OnNetwork>>,
+        memberships?: Option<Entries<Membership>>,
     }
 
     #[derive(Deserialize)]
@@ -90,40 +92,41 @@ fn range(text: &str) -> Option<(Ipv4Addr, Ipv4Addr)> {
 }
 
 impl PublicNetwork {
-    /// Blocks whose addresses cannot be read are of no other use than to be counted; those of IPv6 are not.
+    /// Blocks that cannot be read, or whose addresses cannot, are of no other use than to be counted; those of
+    /// IPv6 are not. If a member cannot be read, it is not known which servers are members.
     pub(super) fn read(self) -> Result<Network, CloudError> {
         let id = self.id;
         let missing =
             |what: &str| malformed(format!("the public network {id} comes without {what}"));
         let location = self.location.ok_or_else(|| missing("location"))?;
         let listed = self.ip_blocks.ok_or_else(|| missing("IP blocks"))?;
-        let blocks = listed.into_iter().filter_map(|block| {
+        let blocks = listed.read.into_iter().filter_map(|block| {
             let text = block.cidr.unwrap_or_default();
             let cidr = text.parse().unwrap_or(NO_ADDRESSES);
             (!text.contains(':')).then_some((block.id, cidr))
         });
-        let members = self.memberships.iter().flatten();
-        let used = members.flat_map(|member| member.ips.iter().flatten());
+        let odd = listed.unread.iter().map(|_| (String::new(), NO_ADDRESSES));
+        let blocks = blocks.chain(odd).collect();
+        let shows_members = self.memberships.as_ref();
+        let shows_members = shows_members.is_some_and(|members| members.unread.is_empty());
+        let members = self.memberships.unwrap_or_default();
+        let used = members.read.iter().flat_map(|it| it.ips.iter().flatten());
         let used = used.filter_map(|text| range(text)).collect();
-        let is_ready = self
-            .status
-            .as_deref()
-            .is_some_and(|status| plain(status) == "ready");
+        let status = self.status.as_deref().map(plain);
         let is_server = |member: &Membership| {
             let kind = member.resource_type.as_deref().unwrap_or("server");
             kind.eq_ignore_ascii_case("server")
         };
-        let servers = self.memberships.map(|members| {
-            let servers = members.into_iter().filter(is_server);
-            servers.map(|member| member.resource_id).collect()
-        });
+        let servers = members.read.into_iter().filter(is_server);
+        let servers = servers.map(|member| member.resource_id).collect();
         Ok(Network {
-            blocks: blocks.collect(),
+            blocks,
             location,
             vlan: self.vlan_id,
-            servers,
-            is_ready,
+            servers: shows_members.then_some(servers),
+            is_ready: status.as_deref() == Some("ready"),
             used,
+            unread: [listed.unread, members.unread].concat(),
             id,
         })
     }

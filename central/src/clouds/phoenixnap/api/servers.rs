@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Api;
 use crate::api_objects;
-use crate::cloud_api::{CloudError, Request};
+use crate::cloud_api::{CloudError, Entries, Request};
 use crate::cloud_provider::twice;
 
 api_objects! {
@@ -35,10 +35,10 @@ api_objects! {
 
 impl Api {
     /// All servers of the account.
-    pub async fn servers(&self) -> Result<Vec<Server>, CloudError> {
+    pub async fn servers(&self) -> Result<Entries<Server>, CloudError> {
         let request = Request::get("list_servers", "bmc/v1/servers");
-        let servers: Vec<Server> = self.client.fetch(&request).await?;
-        let ids = servers.iter().map(|server| server.id.as_str());
+        let servers: Entries<Server> = self.client.fetch(&request).await?;
+        let ids = servers.read.iter().map(|server| server.id.as_str());
         let mut ids: Vec<&str> = ids.filter(|id| !id.is_empty()).collect();
         match twice(&mut ids) {
             Some(id) => {

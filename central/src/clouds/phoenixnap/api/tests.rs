@@ -115,11 +115,44 @@ async fn checks_tags_of_filtered_listing() {
     .await;
     let tags = [Tag::new("cluster", "c"), Tag::new("usage", "u")];
     let blocks = api.blocks(&tags).await.unwrap();
-    let ids: Vec<&str> = blocks.iter().map(|block| block.id.as_str()).collect();
+    let ids: Vec<&str> = blocks.read.iter().map(|block| block.id.as_str()).collect();
     assert_eq!(ids, ["ours"]);
     assert_eq!(
         cloud.lines(),
         ["GET /ips/v1/ip-blocks?tag=cluster.c&tag=usage.u"]
+    );
+}
+
+/// One odd entry hides no other, and it is not left out in silence: it would be bought again.
+#[tokio::test]
+async fn odd_entries_hide_no_block() {
+    let (_cloud, api) = answered(|_, _| {
+        let ours = json!([{"name": "cluster", "value": "c"}]);
+        Reply::json(json!([
+            "s3cr3t",
+            {"id": "ours", "status": "creating", "tags": ours},
+            {"id": "torn", "cidr": "203.0.113", "tags": ours},
+            {"cidr": "203.0.113.8/29", "tags": ours},
+            {"id": "another's", "cidr": 7, "tags": [{"name": "cluster", "value": "d"}]},
+            null,
+        ]))
+    })
+    .await;
+    let listed = api.blocks(&[Tag::new("cluster", "c")]).await.unwrap();
+    let ids: Vec<&str> = listed.read.iter().map(|block| block.id.as_str()).collect();
+    assert_eq!(ids, ["ours"]);
+    let told = listed.unread.join("; ");
+    for words in [
+        "a text",
+        "null",
+        "the IP block torn",
+        "203.0.113.8/29 has no",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert!(
+        listed.unread.len() == 4 && !told.contains("s3cr3t"),
+        "{told}"
     );
 }
 
@@ -225,6 +258,32 @@ fn reads_network_and_members() {
     assert_eq!((network.vlan, &*network.location), (Some(2051), "PHX"));
     assert!(network.has("b"));
     assert_eq!(network.servers, Some(vec!["s".to_owned()]));
+}
+
+#[test]
+fn odd_entries_hide_nothing_else_of_a_network() {
+    let network: PublicNetwork = serde_json::from_value(json!({
+        "id": "n", "location": "PHX",
+        "ipBlocks": ["?", {"id": "b", "cidr": "203.0.113.8/29"}],
+        "memberships": [{"resourceId": "s", "ips": ["203.0.113.10"]}, {"resourceId": 7}],
+    }))
+    .unwrap();
+    let network = network.read().unwrap();
+    assert!(network.has("b"));
+    assert_eq!(network.blocks.len(), 2, "it may take up room");
+    assert!(network.uses([203, 0, 113, 10].into()));
+    assert_eq!(network.servers, None, "nobody is not a member");
+    assert_eq!(network.unread.len(), 2, "{:?}", network.unread);
+}
+
+#[tokio::test]
+async fn odd_peer_group_hides_no_other_and_counts_as_there() {
+    let (_cloud, api) =
+        answered(|_, _| Reply::json(json!([7, {"id": "1", "location": "PHX", "status": "READY"}])))
+            .await;
+    assert!(api.peers(None, "PHX").await.unwrap().is_some());
+    let unknown = api.peers(None, "ASH").await.unwrap_err();
+    assert_eq!(unknown.kind, ErrorKind::Malformed);
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Settings;
-use super::elsewhere::Elsewhere;
-use super::ownership::{Owned, Owner};
-use crate::engine::ip_allocation::{self, AddressBlock, Allocation, BlockHolder, IpRequest, Pool};
+use super::ownership::Owned;
+use crate::engine::address_blocks::Held as _;
+use crate::engine::ip_allocation::{self, AddressBlock, Allocation, Elsewhere, IpRequest, Pool};
 
 /// All that is known.
 #[derive(Clone, Copy, Debug)]
@@ -86,12 +86,7 @@ impl<'a> Observed<'a> {
         AddressBlock {
             id: &block.id,
             cidr: block.cidr,
-            holder: match &owned.owner {
-                Owner::Service(key) => BlockHolder::Service(key),
-                Owner::Pool(_) => BlockHolder::Shared,
-                Owner::Marked => BlockHolder::Released,
-                Owner::Unclear => BlockHolder::Unclear,
-            },
+            holder: owned.holder(),
             created: block.created,
             is_fit: self.unfit(block).is_none(),
             is_in_place,

@@ -1,38 +1,21 @@
 //! Steps, carried out: each is one request, and what is known follows what the cloud has answered.
 
-use std::time::Duration;
-
+use async_trait::async_trait;
 use mooring_common::names::phoenixnap_tags as names;
 
 use super::super::api::ip_blocks::{Block, BlockStatus};
 use super::POLL;
 use super::ownership::{self, Owned};
+use super::plan::mark;
 use super::state::Blocks;
 use super::step::Step;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{ReconcileError, WriteGuard};
+use crate::engine::address_blocks::{Apply, Observe as _, Taken, buy};
 
-/// What became of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// The cloud has taken it.
-    Done,
-    /// Not now; nothing was changed.
-    Later(Duration, String),
-    /// Something else is to be looked at before.
-    LookAgain,
-}
-
-impl Blocks {
-    /// Carries a step out.
-    ///
-    /// # Errors
-    /// [`ReconcileError`] unless the cloud has taken it, or is to be asked again in seconds.
-    pub(super) async fn take(
-        &mut self,
-        step: &Step,
-        guard: &dyn WriteGuard,
-    ) -> Result<Taken, ReconcileError> {
+#[async_trait]
+impl Apply for Blocks {
+    async fn take(&mut self, step: &Step, guard: &dyn WriteGuard) -> Result<Taken, ReconcileError> {
         let (block, network) = match step {
             Step::EnsureTags(names) => return self.ensure_tags(names, guard).await,
             Step::Buy {
@@ -40,8 +23,8 @@ impl Blocks {
                 prefix,
                 owner,
             } => {
-                let purpose = step.to_string();
-                return self.buy(location, *prefix, owner, &purpose, guard).await;
+                let (order, purpose) = ((location.clone(), *prefix), step.to_string());
+                return buy(self, &order, owner, &purpose, guard).await;
             }
             Step::Attach { block, network, .. } | Step::Detach { block, network, .. } => {
                 (block, Some(network.as_str()))
@@ -88,7 +71,7 @@ impl Blocks {
                 self.attached(block, network);
                 if self.settings.flags.attaches_nodes {
                     // The network has something that its servers are to announce.
-                    self.has_garbage.notify_one();
+                    self.state.has_garbage.notify_one();
                 }
             }
             Step::Detach { network, .. } => self.detached(block, network),
@@ -98,6 +81,21 @@ impl Blocks {
         Ok(Taken::Done)
     }
 
+    fn mark(owned: &Owned) -> Step {
+        mark(&owned.block)
+    }
+
+    fn is_purchase(step: &Step) -> bool {
+        matches!(step, Step::Buy { .. })
+    }
+
+    /// The node daemons' L2Network, if they are those who announce.
+    async fn announce(&mut self, guard: &dyn WriteGuard) -> Result<(), ReconcileError> {
+        self.write_l2_network(guard).await
+    }
+}
+
+impl Blocks {
     /// What follows when a step was not taken, for its block or for the network that it is in or to be in.
     async fn failed(
         &mut self,
@@ -109,7 +107,7 @@ impl Blocks {
         if error.kind != ErrorKind::Busy {
             if error.may_have_been_done() {
                 // The next listing tells.
-                self.expires();
+                self.state.expires();
             }
             return Err(error.into());
         }
@@ -149,15 +147,15 @@ impl Blocks {
     /// A block that is about to be taken from somebody, read now. `None`: it is not whose it was any more
     /// by its tags, or gone; then nothing is done, and all is looked at anew.
     async fn read_again(&mut self, id: &str) -> Result<Option<Block>, ReconcileError> {
-        let cluster = self.cluster.id().await?;
-        let read = match self.cloud.block(id).await {
+        let cluster = self.state.cluster.id().await?;
+        let read = match self.read(id, &cluster).await {
             Err(error) if error.is_not_found() => None,
-            answer => Owned::of(answer?, &cluster),
+            answer => answer?,
         };
-        let before = self.block(id).map(|owned| &owned.owner);
+        let before = self.state.block(id).map(|owned| &owned.owner);
         let same = read.filter(|now| now.block.id == id && Some(&now.owner) == before);
         if same.is_none() {
-            self.expires();
+            self.state.expires();
         }
         Ok(same.map(|now| now.block))
     }
@@ -176,7 +174,7 @@ impl Blocks {
             let what = format!("the cloud has refused a change of the IP block {block}");
             return Some(Taken::Later(left, what));
         }
-        let status = self.block(block).map(|owned| owned.block.status);
+        let status = self.state.block(block).map(|owned| owned.block.status);
         if !status.is_some_and(BlockStatus::is_error) {
             return None;
         }

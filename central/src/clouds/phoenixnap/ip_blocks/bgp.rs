@@ -106,7 +106,8 @@ impl Blocks {
                 "{which}, so that Nodes are not told whom to announce addresses to; see to it in the \
                  portal"
             );
-            self.reports
+            self.state
+                .reports
                 .warn(context, reasons::NO_PEER_GROUP, note)
                 .await;
             return Ok(Some(AGAIN));
@@ -115,7 +116,10 @@ impl Blocks {
         self.annotated.retain(|uid, _| is_there(uid));
         for (node, wanted) in missing(&peers, &nodes, &self.annotated) {
             context.before_write()?;
-            self.cluster.annotate_node(&node.name, &wanted.1).await?;
+            self.state
+                .cluster
+                .annotate_node(&node.name, &wanted.1)
+                .await?;
             tracing::info!(node = node.name, "told a Node of its BGP peers");
             self.annotated.insert(node.uid.clone(), wanted);
         }

@@ -9,12 +9,14 @@ use tokio::time::Instant;
 use super::super::api::ip_blocks::Block;
 use super::super::api::may_not_exist;
 use super::POLL;
-use super::apply::Taken;
 use super::ownership::{Owned, Owner};
 use super::plan::{ReleaseStep, dispose, is_lost};
 use super::state::Blocks;
 use super::step::Step;
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
+use crate::engine::address_blocks::{
+    Apply as _, Observe as _, Taken, list, look_at_hindered, mark_surplus,
+};
 use crate::engine::pooled::Upkeep;
 
 /// After how long is looked for them although nothing has called for it.
@@ -32,7 +34,7 @@ impl Upkeep for Blocks {
         let again = self.write_peers(context).await?;
         let mut pause = again.unwrap_or(REGULARLY);
         if self.network.is_some() {
-            self.look_at_network(self.fresh_since).await?;
+            self.look_at_network(self.state.fresh_since).await?;
             if let Some(again) = self.look_after_members(context).await? {
                 pause = pause.min(again);
             }
@@ -45,16 +47,20 @@ impl Upkeep for Blocks {
         context: &dyn CollectorContext,
         is_echo: bool,
     ) -> Result<(Duration, bool), ReconcileError> {
-        let recent = self.recent();
+        let recent = self.state.recent(POLL);
         // Only that there is room is to be said once more.
         let is_marked = |owned: &Owned| owned.owner == Owner::Marked;
-        let is_echo = is_echo && !self.blocks.iter().any(is_marked);
-        let since = if is_echo { self.fresh_since } else { recent };
-        self.list(since).await?;
-        let there = self.blocks.clone();
+        let is_echo = is_echo && !self.state.blocks.iter().any(is_marked);
+        let since = if is_echo {
+            self.state.fresh_since
+        } else {
+            recent
+        };
+        list(self, since).await?;
+        let there = self.state.blocks.clone();
         self.report_stuck(&there, context).await;
         let has_network = match there.iter().any(is_lost) {
-            true => self.has_network(recent).await,
+            true => self.finds_network(recent).await,
             false => Some(true),
         };
         let mut pause = REGULARLY;
@@ -69,19 +75,18 @@ impl Upkeep for Blocks {
                 pause = pause.min(self.release(&owned.block, step, context).await?);
             }
         }
-        self.purchases.settle_unused(None).await;
-        if let Some(again) = self.look_for_surplus(context).await? {
-            pause = pause.min(again);
-        }
+        self.state.purchases.settle_unused(None).await;
+        let again = [mark_surplus(self, context).await?, look_at_hindered(self)];
+        pause = again.into_iter().flatten().fold(pause, Duration::min);
         self.write_l2_network(context).await?;
         pause = pause.min(self.look_after_nodes(context).await?);
-        Ok((pause, std::mem::take(&mut self.is_freed)))
+        Ok((pause, std::mem::take(&mut self.state.is_freed)))
     }
 }
 
 impl Blocks {
     /// Whether the public network is there, as it is known then or later. `None`: the cloud does not say.
-    async fn has_network(&mut self, since: Instant) -> Option<bool> {
+    async fn finds_network(&mut self, since: Instant) -> Option<bool> {
         match self.look_at_network(since).await {
             Ok(()) => Some(true),
             Err(ReconcileError::Cloud(error)) if may_not_exist(&error) => Some(false),
@@ -95,8 +100,8 @@ impl Blocks {
     /// Tells of blocks that the cloud does not come to an end with.
     async fn report_stuck(&mut self, all: &[Owned], context: &dyn CollectorContext) {
         for owned in all {
-            if let Some(note) = self.transitions.stuck(&owned.block) {
-                let reports = &mut self.reports;
+            if let Some(note) = self.stuck(&owned.block) {
+                let reports = &mut self.state.reports;
                 reports.warn(context, reasons::IP_BLOCK_STUCK, note).await;
             }
         }
@@ -115,7 +120,7 @@ impl Blocks {
             ReleaseStep::Take(step) => match self.take(&step, context).await {
                 Ok(Taken::Done) => {
                     tracing::info!("{step}");
-                    self.is_freed |= matches!(step, Step::Release { .. });
+                    self.state.is_freed |= matches!(step, Step::Release { .. });
                     return Ok(POLL);
                 }
                 Ok(Taken::Later(after, _)) => return Ok(after),
@@ -132,7 +137,7 @@ impl Blocks {
                 }
             },
         };
-        let reports = &mut self.reports;
+        let reports = &mut self.state.reports;
         reports.warn(context, reasons::IP_BLOCK_STUCK, stuck).await;
         Ok(pause)
     }

@@ -40,16 +40,9 @@ impl Blocks {
         let (Some((network, _)), true) = (&self.network, is_announced) else {
             return Ok(());
         };
-        let wanted = wanted(network, &self.blocks);
-        let Some(spec) = wanted.filter(|spec| self.l2_network.as_ref() != Some(spec)) else {
-            return Ok(());
-        };
+        let wanted = wanted(network, &self.state.blocks);
         let name = name(&network.id);
-        guard.before_write()?;
-        self.cluster.apply_l2_network(&name, spec.clone()).await?;
-        tracing::info!(name, %spec, "wrote the L2Network of the public network");
-        self.l2_network = Some(spec);
-        Ok(())
+        self.state.write_l2_network(&name, wanted, guard).await
     }
 }
 

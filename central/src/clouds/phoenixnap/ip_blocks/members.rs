@@ -13,6 +13,7 @@ use super::garbage_collector::AFTER_FAILURE;
 use super::state::Blocks;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
+use crate::engine::address_blocks::Observe as _;
 
 /// The Nodes that carry traffic and whose servers are not in the network, by name, with the server's id.
 /// Nothing follows for a Node that is not (yet) known to be one of this cloud.
@@ -90,7 +91,7 @@ impl Blocks {
                  portal, or start mooring-central with --attach-nodes",
                 names.join(", ")
             );
-            self.reports.warn(context, reason, note).await;
+            self.state.reports.warn(context, reason, note).await;
             return Ok(None);
         }
         for (node, server) in all {
@@ -115,7 +116,7 @@ impl Blocks {
                         "The server {server} of the Node {node} cannot be made a member of the public \
                          network {network}: {error}"
                     );
-                    self.reports.warn(context, reason, note).await;
+                    self.state.reports.warn(context, reason, note).await;
                     continue;
                 }
                 _ => tracing::info!(node, server, network, "a server is a member of the network"),

@@ -1,133 +1,61 @@
-//! Services as requests for addresses; blocks and network as the cloud lists them.
+//! Blocks and network as the cloud lists them.
 
+use async_trait::async_trait;
+use ipnet::Ipv4Net;
 use mooring_common::names::phoenixnap_tags as tags;
 use tokio::time::Instant;
 
-use super::super::api::{Tag, may_not_exist};
+use super::super::api::Tag;
 use super::super::setting::Setting;
-use super::ACCOUNT;
 use super::allocate::Observed;
-use super::ownership::{Owned, Owner};
+use super::ownership::Owned;
 use super::state::Blocks;
-use crate::cloud_api::CloudError;
-use crate::cloud_provider::load_balancers::{InvalidField, LoadBalancerRequest, ReconcileError};
-use crate::engine::ip_allocation::{IpRequest, may_have};
-use crate::engine::purchases::Sent;
-use crate::views::service_view::ServiceView;
+use crate::cloud_api::{CloudError, Entries};
+use crate::cloud_provider::load_balancers::ReconcileError;
+use crate::engine::address_blocks::Observe;
+use crate::engine::ip_allocation::IpRequest;
 
-impl Blocks {
-    /// Lists all blocks of the account, unless that was done then or later: one that is missing may only
-    /// have lost its tags, and without a public network nothing else shows it.
-    ///
-    /// # Errors
-    /// [`CloudError`] if they cannot be listed.
-    pub(super) async fn look_elsewhere(&mut self, since: Instant) -> Result<(), CloudError> {
-        let known = self.elsewhere.blocks.as_ref();
-        if known.is_some_and(|(_, begun)| *begun >= since) {
-            return Ok(());
-        }
-        let begun = Instant::now();
-        let listed = self.cloud.blocks(&[]).await?.into_iter();
-        let blocks = listed.map(|block| (block.id, block.cidr)).collect();
-        self.elsewhere.blocks = Some((blocks, begun));
-        Ok(())
-    }
-
-    /// What the controller before us has given out is known from the API server itself: a cache may
-    /// lag.
-    pub(super) async fn seed(&mut self) -> Result<(), ReconcileError> {
-        if !self.given.is_seeded() {
-            self.given.seed(&self.cluster.services().await?);
-        }
-        Ok(())
-    }
-
-    /// What of a Service asks for another location than that of the blocks. A location in the
-    /// configuration wins over it, as the Go controller's README has it.
-    pub(super) fn misplaced(&self, service: &ServiceView) -> Vec<InvalidField> {
-        let key = &self.settings.location_annotation;
-        let asked = service.annotation(key).map(str::trim).unwrap_or_default();
-        let there = self.observed(&[]).location;
-        let is_fit = asked.is_empty() || asked.eq_ignore_ascii_case(there);
-        if is_fit || self.settings.location.is_some() {
-            return Vec::new();
-        }
-        let remedy = format!(
-            "is not where the public network is, and a block cannot be assigned to a network of another \
-             location; write {there}, or nothing"
-        );
-        vec![InvalidField::new(
-            format!("annotation {key}"),
-            asked,
-            remedy,
-        )]
-    }
-
-    /// The blocks, by a listing begun then or later.
-    pub(super) async fn list(&mut self, since: Instant) -> Result<(), ReconcileError> {
-        if self.as_of.is_some_and(|begun| begun >= since) {
-            return Ok(());
-        }
-        let cluster = self.cluster.id().await?;
-        let begun = Instant::now();
+#[async_trait]
+impl Observe for Blocks {
+    async fn fetch(&self, cluster: &str) -> Result<Entries<Owned>, CloudError> {
         let tags = [
-            Tag::new(tags::CLUSTER, &cluster),
+            Tag::new(tags::CLUSTER, cluster),
             Tag::new(tags::USAGE, tags::USAGE_VALUE),
         ];
-        let listed = self.cloud.blocks(&tags).await?.into_iter();
-        let mut ours: Vec<Owned> = listed
-            .filter_map(|block| Owned::of(block, &cluster))
-            .collect();
-        self.add_unlisted(&mut ours, &cluster).await?;
-        self.listed(ours, begun);
-        let sent = self.purchases.sent.as_ref();
-        if sent.is_some_and(|sent| self.shows(sent)) {
-            self.purchases.shown().await;
-        }
-        Ok(())
+        let Entries { read, unread } = self.cloud.blocks(&tags).await?;
+        let ours = read.into_iter();
+        let ours = ours.filter_map(|block| Owned::of(block, cluster));
+        Ok(Entries {
+            read: ours.collect(),
+            unread,
+        })
     }
 
-    /// Whether the last listing, begun after this purchase was sent, has what was bought.
-    pub(super) fn shows(&self, sent: &Sent<Owner>) -> bool {
-        if sent.is_heard {
-            return self.unlisted.is_empty();
-        }
-        let mut blocks = self.blocks.iter();
-        let is_younger = self.as_of.is_some_and(|begun| begun >= sent.at);
-        is_younger && blocks.any(|owned| sent.is(&owned.block.id, &owned.owner))
+    async fn fetch_all(&self) -> Result<Entries<(String, Ipv4Net)>, CloudError> {
+        let all = self.cloud.blocks(&[]).await?;
+        Ok(all.try_map(|block| Ok((block.id, block.cidr))))
     }
 
-    /// Adds what this process has bought and a listing does not show yet, as the cloud describes it when it
-    /// is asked for it alone. What it does not know either is believed in until `--creation-settle-time` has
-    /// passed.
-    async fn add_unlisted(
-        &mut self,
-        listed: &mut Vec<Owned>,
-        cluster: &str,
-    ) -> Result<(), ReconcileError> {
-        let mut unlisted = self.unlisted.clone();
-        unlisted.retain(|(owned, _)| listed.iter().all(|one| one.block.id != owned.block.id));
-        let mut gone = Vec::new();
-        for (owned, bought) in &unlisted {
-            let there = match self.cloud.block(&owned.block.id).await {
-                Err(error) if may_not_exist(&error) => {
-                    let is_believed = bought.elapsed() < self.settings.flags.settle_time;
-                    is_believed.then(|| owned.clone())
-                }
-                answer => Owned::of(answer?, cluster),
-            };
-            match there {
-                Some(there) => listed.push(there),
-                None => gone.push(owned.block.id.clone()),
-            }
-        }
-        unlisted.retain(|(owned, _)| !gone.contains(&owned.block.id));
-        self.unlisted = unlisted;
-        Ok(())
+    async fn read(&self, id: &str, cluster: &str) -> Result<Option<Owned>, CloudError> {
+        Ok(Owned::of(self.cloud.block(id).await?, cluster))
     }
 
-    /// The public network, as it was then or later.
-    pub(super) async fn look_at_network(&mut self, since: Instant) -> Result<(), ReconcileError> {
+    fn listed(&mut self, begun: Instant) {
+        let blocks = &self.state.blocks;
+        let there = |id: &str| blocks.iter().find(|owned| owned.block.id == id);
+        self.failed.retain(|id| {
+            let status = there(id).map(|owned| owned.block.status);
+            status.is_some_and(|status| status.is_error() || status.is_transition())
+        });
+        self.refused_blocks.retain(|id| there(id).is_some());
+        let all = blocks.iter().map(|owned| &owned.block);
+        let moving = all.filter(|block| block.status.is_transition());
+        let moving = moving.map(|block| (block.id.as_str(), block.status));
+        self.transitions.listed(moving, begun);
+        self.count();
+    }
+
+    async fn look_at_network(&mut self, since: Instant) -> Result<(), ReconcileError> {
         let Some(id) = self.settings.setting.network() else {
             return Ok(());
         };
@@ -140,31 +68,21 @@ impl Blocks {
         if let Some(why) = self.settings.misplaced(&network) {
             return Err(ReconcileError::Refused(why));
         }
+        self.unread_of_network.listed(network.unread.clone());
         self.network = Some((network, begun));
         Ok(())
     }
 
-    /// Doubts the credentials as a whole if neither a block of the cluster nor its public network is there:
-    /// with those of another account every answer is complete, and shows nothing of the cluster. Asked
-    /// before what is not listed counts as not there.
-    ///
-    /// # Errors
-    /// [`ReconcileError::Cloud`] if they are in doubt, or the servers cannot be listed.
-    pub(super) async fn check_credentials(
-        &self,
-        request: &LoadBalancerRequest,
-        has_network: bool,
-    ) -> Result<(), ReconcileError> {
-        if has_network || !self.blocks.is_empty() {
-            return Ok(());
-        }
-        let mut services = request.others.iter().chain([&request.service]);
-        let is_recorded = services.any(|service| may_have(service));
-        let machines = &self.machines;
-        let checked = machines.check_credentials(&request.nodes, is_recorded, &ACCOUNT);
-        Ok(checked.await?)
+    fn has_network(&self) -> bool {
+        self.network.is_some()
     }
 
+    fn is_network_whole(&self) -> bool {
+        self.unread_of_network.is_empty()
+    }
+}
+
+impl Blocks {
     /// Where blocks are bought, if neither the configuration nor a network says so: where the peer group
     /// is that the configuration names.
     pub(super) async fn look_at_location(&mut self) -> Result<(), ReconcileError> {
@@ -194,8 +112,8 @@ impl Blocks {
             settings: &self.settings,
             location: location.map_or("", String::as_str),
             network,
-            blocks: &self.blocks,
-            elsewhere: &self.elsewhere,
+            blocks: &self.state.blocks,
+            elsewhere: &self.state.elsewhere,
             ip_requests,
         }
     }

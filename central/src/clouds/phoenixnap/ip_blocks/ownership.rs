@@ -3,11 +3,14 @@
 //! The tags are those of the Go controller, so that what it has bought goes on being used; blocks
 //! that several Services share bear [`tags::POOL`] instead of those of one Service.
 
+use ipnet::Ipv4Net;
 use mooring_common::k8s::ObjectKey;
 use mooring_common::names::phoenixnap_tags as tags;
 
 use super::super::api::Tag;
 use super::super::api::ip_blocks::{Block, BlockStatus};
+use crate::engine::address_blocks::Held;
+use crate::engine::ip_allocation::BlockHolder;
 
 /// Whose a block of this cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +27,7 @@ pub(in crate::clouds::phoenixnap) enum Owner {
 
 /// A block of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(in crate::clouds::phoenixnap) struct Owned {
     pub(super) block: Block,
     pub(super) owner: Owner,
 }
@@ -56,6 +59,31 @@ impl Owned {
         let is_known = status != BlockStatus::Creating;
         let prefix = is_known.then(|| self.block.cidr.prefix_len());
         (&self.block.id, prefix, state)
+    }
+}
+
+impl Held for Owned {
+    type Owner = Owner;
+
+    fn id(&self) -> &str {
+        &self.block.id
+    }
+
+    fn cidr(&self) -> Ipv4Net {
+        self.block.cidr
+    }
+
+    fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    fn holder(&self) -> BlockHolder<'_> {
+        match &self.owner {
+            Owner::Service(key) => BlockHolder::Service(key),
+            Owner::Pool(_) => BlockHolder::Shared,
+            Owner::Marked => BlockHolder::Released,
+            Owner::Unclear => BlockHolder::Unclear,
+        }
     }
 }
 

@@ -8,13 +8,16 @@
 
 use std::net::Ipv4Addr;
 
+use mooring_common::k8s::ObjectKey;
+
 use super::super::api::ip_blocks::{Block, BlockStatus, Holder};
 use super::super::api::public_networks::Network;
 use super::super::setting::Setting;
 use super::allocate::{Observed, allocate};
 use super::ownership::{Owned, Owner};
 use super::step::Step;
-use crate::engine::ip_allocation::{Allocation, Assignment, IpRequest, capacity};
+use crate::engine::address_blocks;
+use crate::engine::ip_allocation::{Allocation, IpRequest, capacity};
 
 /// How many IPv4 blocks a public network takes.
 const MOST_PER_NETWORK: usize = 10;
@@ -23,23 +26,7 @@ const MOST_PER_NETWORK: usize = 10;
 const MOST_SUBNETS: usize = 8;
 
 /// What comes next for a Service that is to have an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// This is to be done.
-    Take(Step),
-    /// The cloud needs time.
-    Wait(String),
-    /// It has this address, of this block, and it works.
-    Provide { block: String, address: Ipv4Addr },
-    /// It has this address, of this block, which does not bear our tags any more.
-    ProvideUntagged { block: String, address: Ipv4Addr },
-    /// This address of its user's is none of our business.
-    LeaveAlone(Ipv4Addr),
-    /// The block of this address is not there. Another listing is to say so before that is believed.
-    LookAgain(Ipv4Addr),
-    /// It cannot be given what it asks for as things are.
-    Refuse(String),
-}
+pub(super) type Next = address_blocks::Next<Step>;
 
 /// What comes next for one of the ip_requests, whose share is known.
 pub(super) fn next(
@@ -47,21 +34,12 @@ pub(super) fn next(
     ip_request: &IpRequest,
     allocation: &Allocation,
 ) -> Next {
-    match allocation.shares.get(&ip_request.key) {
-        Some(Assignment::Address { block, address }) => match observed.block(block) {
-            Some(owned) => lead(observed, ip_request, owned, *address),
-            None => Next::LookAgain(*address),
-        },
-        Some(Assignment::Untagged { block, address }) => Next::ProvideUntagged {
-            block: block.clone(),
-            address: *address,
-        },
-        Some(Assignment::Missing(address)) => Next::LookAgain(*address),
-        Some(Assignment::Foreign(address)) => Next::LeaveAlone(*address),
-        Some(Assignment::Refused(why)) => Next::Refuse(why.clone()),
-        Some(Assignment::Nothing) => buy(observed, ip_request),
-        None => Next::Refuse("it is not among the Services that are to have an address".to_owned()),
-    }
+    let leads = |block: &str, address| {
+        let owned = observed.block(block)?;
+        Some(lead(observed, ip_request, owned, address))
+    };
+    let share = allocation.shares.get(&ip_request.key);
+    Next::of(share, leads, || buy(observed, &ip_request.key))
 }
 
 /// Leads a block to where its address works.
@@ -160,14 +138,19 @@ fn full(observed: &Observed<'_>) -> String {
     )
 }
 
-/// A block for a Service that none has an address for.
-fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
-    let settings = observed.settings;
-    let owner = match (settings.flags.shares_blocks, observed.network) {
-        (false, _) => Owner::Service(ip_request.key.clone()),
+/// For whom a block is bought that a Service needs.
+pub(super) fn buyer(observed: &Observed<'_>, service: &ObjectKey) -> Owner {
+    match (observed.settings.flags.shares_blocks, observed.network) {
+        (false, _) => Owner::Service(service.clone()),
         (true, Some(network)) => Owner::Pool(network.id.clone()),
         (true, None) => Owner::Pool(BGP_POOL.to_owned()),
-    };
+    }
+}
+
+/// A block for a Service that none has an address for.
+fn buy(observed: &Observed<'_>, service: &ObjectKey) -> Next {
+    let settings = observed.settings;
+    let owner = buyer(observed, service);
     if let Some(next) = instead_of_another(observed, &owner) {
         return next;
     }
@@ -207,7 +190,7 @@ fn buy(observed: &Observed<'_>, ip_request: &IpRequest) -> Next {
 
 /// What comes next while one of the blocks of an owner may yet be of use to it: the next one that is
 /// bought may come to the same end. One that was cut into smaller ones is of no use for ever.
-fn instead_of_another(observed: &Observed<'_>, owner: &Owner) -> Option<Next> {
+pub(super) fn instead_of_another(observed: &Observed<'_>, owner: &Owner) -> Option<Next> {
     let mut its = observed.blocks.iter().filter(|it| it.owner == *owner);
     its.find_map(|Owned { block, .. }| {
         let why = observed.unfit(block);

@@ -22,7 +22,7 @@ use super::super::api::public_networks::Network;
 use super::super::setting::Setting;
 use super::super::setting::Settings;
 use super::super::{Flags, NAME, facts};
-use crate::cloud_api::{CloudError, ErrorKind};
+use crate::cloud_api::{CloudError, Entries, ErrorKind};
 use crate::cloud_provider::load_balancers::{HealthTarget, LoadBalancerRequest};
 use crate::cloud_provider::{Machine, MachineSource};
 use crate::views::service_view::ServiceView;
@@ -58,6 +58,7 @@ pub(crate) fn network() -> Network {
         servers: Some(Vec::new()),
         is_ready: true,
         used: Vec::new(),
+        unread: Vec::new(),
     }
 }
 
@@ -153,6 +154,8 @@ pub(crate) struct Account {
     pub(crate) network_fault: Option<ErrorKind>,
     /// Listings by tags are empty although there are blocks.
     pub(crate) shows_nothing: bool,
+    /// Blocks, by id, that listings show in a way that cannot be read.
+    pub(crate) unreadable: BTreeSet<String>,
     /// The network is shown without its members.
     pub(crate) hides_members: bool,
     pub(crate) peers: Option<Peers>,
@@ -275,14 +278,22 @@ impl Account {
 
 #[async_trait]
 impl BlockCloud for FakeCloud {
-    async fn blocks(&self, tags: &[Tag]) -> Result<Vec<Block>, CloudError> {
+    async fn blocks(&self, tags: &[Tag]) -> Result<Entries<Block>, CloudError> {
         let of = if tags.is_empty() { "all " } else { "" };
         self.call(format!("list {of}blocks"), |account| {
             account.progress();
             if account.shows_nothing && !tags.is_empty() {
-                return Ok(Vec::new());
+                return Ok(Entries::default());
             }
-            Ok(account.blocks.values().cloned().collect())
+            let unread = account.unreadable.iter();
+            let shown = account.blocks.iter();
+            let shown = shown.filter(|(id, _)| !account.unreadable.contains(*id));
+            Ok(Entries {
+                read: shown.map(|(_, block)| block.clone()).collect(),
+                unread: unread
+                    .map(|id| format!("the IP block {id} is odd"))
+                    .collect(),
+            })
         })
         .await
     }
@@ -290,6 +301,9 @@ impl BlockCloud for FakeCloud {
     async fn block(&self, id: &str) -> Result<Block, CloudError> {
         self.call(format!("get {id}"), |account| {
             match account.blocks.get(id) {
+                Some(_) if account.unreadable.contains(id) => {
+                    Err(CloudError::new("fake", ErrorKind::Malformed, "it is odd"))
+                }
                 Some(block) => Ok(block.clone()),
                 None => Err(CloudError::new(
                     "fake",

@@ -5,12 +5,15 @@ mod members;
 mod rate;
 mod refusals;
 mod touched;
+mod unfit;
+mod unreadable;
 mod wishes;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use mooring_common::k8s::Slim as _;
 use mooring_common::names::reasons;
 use mooring_common::node_view::NodeView;
@@ -20,7 +23,8 @@ use super::super::api::ip_blocks::BlockStatus;
 use super::super::setting::Settings;
 use super::*;
 use crate::cloud_provider::load_balancers::{
-    LoadBalancerRequest, LoadBalancerStatus, LoadBalancers as _, PlanSummary, Progress, WriteGuard,
+    LoadBalancerRequest, LoadBalancerStatus, LoadBalancers as _, PlanSummary, Progress,
+    ReconcileError, WriteGuard,
 };
 use crate::engine::inventory::Inventory;
 use crate::engine::ip_allocation::{self, BlockMetrics};
@@ -417,7 +421,7 @@ async fn invalid_request_is_reported_and_changes_nothing() {
 
 /// Claims the right to buy a block.
 async fn claim(blocks: &IpBlocks) {
-    let purchases = &mut blocks.lock().await.purchases;
+    let purchases = &mut blocks.lock().await.state.purchases;
     let turn = purchases.begin("a block", &OpenGuard::default()).await;
     assert!(matches!(turn, Ok(Permission::Claimed)), "{turn:?}");
 }
@@ -431,7 +435,7 @@ async fn two_leaders_buy_one_block() {
     let waiting = cluster.pass(&two, "b").await.unwrap();
     assert!(matches!(waiting, Progress::Wait { .. }), "{waiting:?}");
     assert_eq!(cluster.bought(), 0);
-    one.lock().await.purchases.give_up().await;
+    one.lock().await.state.purchases.give_up().await;
     assert_eq!(cluster.provided(&one, "a").await, "203.0.113.10");
     assert_eq!(cluster.provided(&two, "b").await, "203.0.113.11");
     assert_eq!(cluster.bought(), 1);

@@ -1,12 +1,9 @@
 //! How long the cloud has been at work on blocks.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::super::api::ip_blocks::{Block, BlockStatus};
-use super::ownership::Owned;
+use super::state::Blocks;
 
 /// For how long a network is not asked for a change because of a block that is on its way. One that takes
 /// longer may be stuck, and then others must not wait for it.
@@ -14,30 +11,9 @@ const USUAL: Duration = Duration::from_secs(180);
 /// After how long the cloud is not going to be done any more.
 const STUCK: Duration = Duration::from_secs(15 * 60);
 
-/// Since when blocks are in transition, by id, as far as this process has seen it.
-#[derive(Debug, Default)]
-pub(super) struct Transitions(HashMap<String, (BlockStatus, Instant)>);
-
-impl Transitions {
-    /// A complete listing, begun then.
-    pub(super) fn listed(&mut self, blocks: &[Owned], begun: Instant) {
-        let mut seen = HashMap::new();
-        for Owned { block, .. } in blocks {
-            if block.status.is_transition() {
-                let before = self.0.get(&block.id);
-                let same = before.filter(|(status, _)| *status == block.status);
-                seen.insert(
-                    block.id.clone(),
-                    (block.status, same.map_or(begun, |(_, at)| *at)),
-                );
-            }
-        }
-        self.0 = seen;
-    }
-
+impl Blocks {
     fn lasts(&self, block: &Block, least: Duration) -> bool {
-        let seen = self.0.get(&block.id);
-        seen.is_some_and(|(status, at)| *status == block.status && at.elapsed() >= least)
+        self.transitions.lasts(&block.id, &block.status, least)
     }
 
     /// Whether this block takes longer than usual to get to this network, or from it.

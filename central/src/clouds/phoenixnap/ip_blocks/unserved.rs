@@ -15,7 +15,7 @@ pub(in crate::clouds::phoenixnap) async fn tell(api: Arc<Api>) {
     let bought = Tag::new(tags::USAGE, tags::USAGE_VALUE);
     match api.blocks(&[bought]).await {
         Ok(blocks) => {
-            if let Some(warning) = warning(blocks) {
+            if let Some(warning) = warning(blocks.read) {
                 tracing::warn!("{warning}");
             }
         }

@@ -2,7 +2,7 @@ mod shown;
 
 use super::*;
 use crate::clouds::phoenixnap::api::ip_blocks::Block;
-use crate::clouds::phoenixnap::ip_blocks::ownership;
+use crate::clouds::phoenixnap::ip_blocks::ownership::{self, Owner};
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };

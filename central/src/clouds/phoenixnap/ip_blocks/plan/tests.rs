@@ -2,12 +2,12 @@ mod properties;
 mod unfit;
 
 use super::*;
-use crate::clouds::phoenixnap::ip_blocks::elsewhere::Elsewhere;
 use crate::clouds::phoenixnap::ip_blocks::ownership;
 use crate::clouds::phoenixnap::ip_blocks::testing::{
     CLUSTER, NETWORK, block, in_network, key, network, settings,
 };
 use crate::clouds::phoenixnap::setting::Settings;
+use crate::engine::ip_allocation::{Assignment, Elsewhere};
 
 fn web() -> IpRequest {
     IpRequest {

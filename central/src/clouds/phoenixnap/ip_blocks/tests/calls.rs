@@ -79,12 +79,12 @@ async fn does_not_ask_busy_network_during_transition() {
     let mut block = block("b1", "203.0.113.8/29");
     block.tags = ownership::of_new(CLUSTER, &owner);
     block.status = BlockStatus::Assigning;
-    state.blocks = vec![Owned { block, owner }];
+    state.state.blocks = vec![Owned { block, owner }];
     assert!(!state.is_at_work(NETWORK), "it may take several at once");
     state.takes_one_change_at_a_time(NETWORK);
     assert!(state.is_at_work(NETWORK));
     assert!(!state.is_at_work("another"));
-    state.blocks[0].block.status = BlockStatus::Assigned;
+    state.state.blocks[0].block.status = BlockStatus::Assigned;
     assert!(!state.is_at_work(NETWORK));
 }
 

@@ -40,8 +40,11 @@ impl TestCluster {
 #[tokio::test(start_paused = true)]
 async fn servers_join_a_busy_network_within_seconds() {
     let (cluster, blocks) = TestCluster::serving(true).await;
-    let told =
-        tokio::time::timeout(Duration::ZERO, blocks.lock().await.has_garbage.notified()).await;
+    let told = tokio::time::timeout(
+        Duration::ZERO,
+        blocks.lock().await.state.has_garbage.notified(),
+    )
+    .await;
     assert!(told.is_ok(), "somebody is to look after them at once");
     cluster.cloud.0.lock().unwrap().busy = 3;
     let context = nodes(&SERVERS);

@@ -184,8 +184,8 @@ async fn block_on_its_way_elsewhere_is_not_waited_for() {
     cluster.provided(&blocks, "a").await;
     let mut state = blocks.lock().await;
     state.takes_one_change_at_a_time(NETWORK);
-    state.blocks[0].block.status = BlockStatus::Unassigning;
+    state.state.blocks[0].block.status = BlockStatus::Unassigning;
     assert!(state.is_at_work(NETWORK));
-    state.blocks[0].block.holder = testing::in_network("old");
+    state.state.blocks[0].block.holder = testing::in_network("old");
     assert!(!state.is_at_work(NETWORK));
 }
