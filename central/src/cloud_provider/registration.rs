@@ -63,13 +63,16 @@ pub trait Configure: fmt::Debug + Send + Sync {
     fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>>;
 }
 
+/// Reads the configuration of a cloud out of the environment, which is asked by the names of variables.
+pub type ReadEnvironment<C> = fn(&dyn Fn(&str) -> Option<String>) -> Result<C, Vec<Fault>>;
+
 /// A cloud that is configured by its environment and these flags alone, and opened at once.
 #[derive(Debug)]
 pub struct FromEnvironment<F, C> {
     /// Its own flags.
     pub flags: F,
     /// Reads its variables.
-    pub read: fn(&dyn Fn(&str) -> Option<String>) -> Result<C, Vec<Fault>>,
+    pub read: ReadEnvironment<C>,
     /// Opens it.
     pub open: fn(C, F, OpenContext<'_>) -> anyhow::Result<Cloud>,
 }

@@ -92,6 +92,9 @@ pub trait Interfaces: Send + Sync {
     fn explain(&self, route: &Route, why: Unroutable) -> String;
 }
 
+/// Which of the interfaces of a machine has, or is to have, a range.
+type Choose<I> = fn(&[Interface<I>], Ipv4Net) -> Option<I>;
+
 /// The routes on the interfaces of a cloud.
 pub struct InterfaceRoutes<T>(pub T);
 
@@ -102,7 +105,7 @@ impl<T: Interfaces> InterfaceRoutes<T> {
         &self,
         route: &Route,
         may_write: MayWrite<'_>,
-        choose: fn(&[Interface<T::Id>], Ipv4Net) -> Option<T::Id>,
+        choose: Choose<T::Id>,
         change: fn(&mut Vec<Ipv4Net>, Ipv4Net),
     ) -> Result<(), RouteError> {
         let refused = |why| {

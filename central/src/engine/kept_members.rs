@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::pool::Member as _;
+use super::pool::Member;
 use super::provider::{Desired, Observed};
 
 /// Lets the members at these addresses stay as they are: each is wanted in the pools of its node port.
@@ -12,7 +12,7 @@ pub(super) fn keep<O: Observed, D: Desired<Member = O::Member>>(
     observed: Option<&O>,
 ) {
     for pool in desired.pools() {
-        let Some((_, port)) = pool.first().map(|member| member.target()) else {
+        let Some((_, port)) = pool.first().map(Member::target) else {
             continue;
         };
         for (_, member) in observed.into_iter().flat_map(Observed::members) {

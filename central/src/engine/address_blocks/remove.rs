@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
 use super::listing::list;
-use super::{AddressBlocks, Held as _, Serve, Taken, check_credentials};
+use super::{AddressBlocks, Held, Serve, Taken, check_credentials};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{
     LoadBalancerRequest, Progress, ReconcileError, WriteGuard,
@@ -45,7 +45,7 @@ impl<P: Serve> Remove for P {
         let marked = state.blocks.iter().filter(|block| {
             block.holder() == BlockHolder::Shared && steps.contains(&P::mark(block))
         });
-        let shared: Vec<Ipv4Net> = marked.map(|block| block.cidr()).collect();
+        let shared: Vec<Ipv4Net> = marked.map(Held::cidr).collect();
         if shared.is_empty() {
             return Ok(steps);
         }

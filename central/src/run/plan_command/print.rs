@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::Planned;
+use crate::cloud_api::with;
 use crate::cloud_provider::load_balancers::{PlanSummary, PlannedStep};
 
 /// One block per Service:
@@ -77,16 +78,16 @@ fn object(planned: &Planned) -> Value {
     match &planned.plan {
         Err(why) => json!({ "service": service, "refused": why }),
         Ok(shown) => {
-            let mut object = json!({
+            let object = json!({
                 "service": service,
                 "impact": shown.impact().to_string(),
                 "steps": shown.steps,
                 "notices": shown.notices,
             });
-            if let Some(why) = &shown.refused {
-                object["refused"] = json!(why);
+            match &shown.refused {
+                Some(why) => with(object, json!({"refused": why})),
+                None => object,
             }
-            object
         }
     }
 }

@@ -180,7 +180,7 @@ const DAMAGES: [fn(&mut Own<'_>); 20] = [
     },
     |own| {
         own.balancers()
-            .for_each(|balancer| balancer.spec.nodes.clear())
+            .for_each(|balancer| balancer.spec.nodes.clear());
     },
     |own| {
         own.balancers()
