@@ -2,11 +2,13 @@
 //! `externalTrafficPolicy: Local`.
 //!
 //! The daemon learns of a new endpoint before the service proxy has rules for it. Until that says that it
-//! has an endpoint here, this Node takes no address of the Service: others forward on. A proxy that does
-//! not say so is waited for no longer than [`LIMIT`], and one that nobody can be asked about not at all.
+//! has an endpoint here, this Node takes no address of the Service: others forward on. kube-proxy writes the
+//! rules of one family after those of the other, and answers for each on that family's address; so a Service
+//! with addresses of both is asked about at both. A proxy that does not say so is waited for no longer than
+//! [`LIMIT`], and one that nobody can be asked about not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::services::proxy_address;
+use super::services::{proxy_address, proxy_addresses};
 use super::{Confirmed, Health, ServiceProxy, ask};
 use crate::cluster::snapshot::{ServiceView, Snapshot, TrafficPolicy};
 
@@ -87,14 +89,40 @@ pub async fn follow(
     }
 }
 
-/// Those of which the proxy says, in time, that they have an endpoint here.
-async fn ask_all(questions: Vec<(ObjectKey, SocketAddr)>) -> BTreeSet<ObjectKey> {
+/// A Service, and wherever is to be asked about it.
+type Question = (ObjectKey, Vec<SocketAddr>);
+
+/// Where the proxy says whether it forwards to the endpoints here: for each family of which the Service has an
+/// address.
+fn places(snapshot: &Snapshot, service: &ServiceView, port: u16) -> Vec<SocketAddr> {
+    let mut places = Vec::new();
+    for is_of_family in [IpAddr::is_ipv4, IpAddr::is_ipv6] {
+        let has_address = service
+            .addresses
+            .iter()
+            .chain(&service.recorded)
+            .any(is_of_family);
+        let place = proxy_addresses(snapshot).find(|address| has_address && is_of_family(address));
+        places.extend(place);
+    }
+    if places.is_empty() {
+        places.push(proxy_address(snapshot));
+    }
+    let with_port = places.into_iter().map(|place| SocketAddr::new(place, port));
+    with_port.collect()
+}
+
+/// Those of which the proxy says everywhere, in time, that they have an endpoint here.
+async fn ask_all(questions: Vec<Question>) -> BTreeSet<ObjectKey> {
     let well = Mutex::new(BTreeSet::new());
-    let asking = stream::iter(questions).for_each_concurrent(AT_ONCE, async |(key, at)| {
-        if ask(at, "/").await == Some(Health::Well) {
-            let mut well = well.lock().unwrap_or_else(PoisonError::into_inner);
-            well.insert(key);
+    let asking = stream::iter(questions).for_each_concurrent(AT_ONCE, async |(key, places)| {
+        for place in places {
+            if ask(place, "/").await != Some(Health::Well) {
+                return;
+            }
         }
+        let mut well = well.lock().unwrap_or_else(PoisonError::into_inner);
+        well.insert(key);
     });
     // Whoever has not answered by then is asked again.
     let _ = timeout(ROUND, asking).await;
@@ -111,11 +139,10 @@ struct Confirmations {
 impl Confirmations {
     /// What to ask, and where. What has no endpoint here any more is asked about anew when it has one
     /// again.
-    fn look(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<(ObjectKey, SocketAddr)> {
-        let proxy = proxy_address(snapshot);
+    fn look(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<Question> {
         let services = snapshot.services.iter();
-        let here: BTreeMap<&ObjectKey, u16> = services
-            .filter_map(|(key, service)| Some((key, port(snapshot, key, service)?)))
+        let here: BTreeMap<&ObjectKey, (&ServiceView, u16)> = services
+            .filter_map(|(key, service)| Some((key, (&**service, port(snapshot, key, service)?))))
             .collect();
         self.confirmed.retain(|key| here.contains_key(key));
         self.waiting.retain(|key, _| here.contains_key(key));
@@ -125,10 +152,10 @@ impl Confirmations {
             return Vec::new();
         }
         let mut questions = Vec::new();
-        for (key, port) in here {
+        for (key, (service, port)) in here {
             if !self.confirmed.contains(key) {
                 self.waiting.entry(key.clone()).or_insert(now);
-                questions.push((key.clone(), SocketAddr::new(proxy, port)));
+                questions.push((key.clone(), places(snapshot, service, port)));
             }
         }
         questions
@@ -155,6 +182,9 @@ impl Confirmations {
 
 #[cfg(test)]
 mod tests {
+    use mooring_common::node_view::NodeView;
+    use serde_json::{from_value, json};
+
     use super::*;
     use crate::cluster::service_proxy::tests::{SICK, WELL, proxy};
     use crate::cluster::snapshot::SliceView;
@@ -197,6 +227,49 @@ mod tests {
                 ..snapshot
             };
             assert_ne!(is_awaited(&snapshot, &key(), &service), confirms);
+        }
+    }
+
+    #[test]
+    fn each_family_of_a_service_is_asked_at_its_own_address() {
+        let node = json!({"status": {"addresses": ["fd00::7", "10.0.0.7", "10.0.0.8"].map(|address| {
+            json!({"type": "InternalIP", "address": address})
+        })}});
+        let node = Arc::new(NodeView::slim(from_value(node).unwrap()));
+        let table: [(&[&str], &[&str]); 4] = [
+            (&["192.0.2.1"], &["10.0.0.7:30000"]),
+            (&["2001:db8::1"], &["[fd00::7]:30000"]),
+            (
+                &["192.0.2.1", "2001:db8::1"],
+                &["10.0.0.7:30000", "[fd00::7]:30000"],
+            ),
+            (&[], &["[fd00::7]:30000"]),
+        ];
+        for (addresses, asked) in table {
+            let service = ServiceView {
+                addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+                ..ServiceView::default()
+            };
+            let snapshot = Snapshot {
+                node: Some(Arc::clone(&node)),
+                ..Snapshot::default()
+            };
+            let places = places(&snapshot, &service, 30_000);
+            let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+            assert_eq!(places, asked, "{addresses:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_family_that_is_late_is_waited_for() {
+        let (well, sick) = (proxy(&[("", WELL)]).await, proxy(&[("", SICK)]).await);
+        for (places, is_confirmed) in [
+            (vec![well, sick], false),
+            (vec![sick, well], false),
+            (vec![well, well], true),
+        ] {
+            let confirmed = ask_all(vec![(key(), places)]).await;
+            assert_eq!(confirmed.contains(&key()), is_confirmed);
         }
     }
 

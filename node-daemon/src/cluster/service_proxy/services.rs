@@ -11,7 +11,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures::{StreamExt as _, stream};
 use mooring_common::k8s::ObjectKey;
-use mooring_common::node_addresses::AddressType;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -65,13 +64,15 @@ fn questions(snapshot: &Snapshot) -> Vec<(ObjectKey, Option<SocketAddr>)> {
         .collect()
 }
 
-/// In its nftables mode kube-proxy answers on the Node's own address only.
+/// In its nftables mode kube-proxy answers on the Node's own addresses only.
+pub(super) fn proxy_addresses(snapshot: &Snapshot) -> impl Iterator<Item = IpAddr> {
+    snapshot.node.iter().flat_map(|node| node.internal_ips())
+}
+
+/// Where the service proxy is asked if the family makes no difference.
 pub(super) fn proxy_address(snapshot: &Snapshot) -> IpAddr {
-    let addresses = snapshot.node.iter().flat_map(|node| &node.addresses);
-    addresses
-        .filter(|address| address.kind == AddressType::InternalIP)
-        .find_map(|address| address.address.parse().ok())
-        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    let first = proxy_addresses(snapshot).next();
+    first.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 #[cfg(test)]
