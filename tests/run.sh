@@ -37,7 +37,7 @@ lane wire
     SUITE_BY_SUITE=1 run --test wire
     # What follows in this lane does so that all lanes end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
-    RUST_TEST_THREADS=4 run --test phoenixnap --test linode --test brightbox
+    RUST_TEST_THREADS=6 run --test linode
 } &
 wire=$!
 
@@ -45,6 +45,7 @@ lane long
 {
     renice --priority 19 "$BASHPID" >/dev/null
     SUITE_BY_SUITE=1 run --test long
+    RUST_TEST_THREADS=4 run --test phoenixnap
 } &
 long=$!
 
@@ -55,6 +56,7 @@ lane servers
     # Most of it is waiting for API servers, so there are more threads than processors.
     RUST_TEST_THREADS=4 run --test nodes --test services --test parts
     run --doc
+    RUST_TEST_THREADS=4 run --test brightbox
 } &
 servers=$!
 
