@@ -182,6 +182,7 @@ impl Confirmations {
 
 #[cfg(test)]
 mod tests {
+    use mooring_common::k8s::Slim as _;
     use mooring_common::node_view::NodeView;
     use serde_json::{from_value, json};
 
@@ -232,9 +233,9 @@ mod tests {
 
     #[test]
     fn each_family_of_a_service_is_asked_at_its_own_address() {
-        let node = json!({"status": {"addresses": ["fd00::7", "10.0.0.7", "10.0.0.8"].map(|address| {
-            json!({"type": "InternalIP", "address": address})
-        })}});
+        let internal = |address| json!({"type": "InternalIP", "address": address});
+        let addresses = ["fd00::7", "10.0.0.7", "10.0.0.8"].map(internal);
+        let node = json!({"status": {"addresses": addresses}});
         let node = Arc::new(NodeView::slim(from_value(node).unwrap()));
         let table: [(&[&str], &[&str]); 4] = [
             (&["192.0.2.1"], &["10.0.0.7:30000"]),
