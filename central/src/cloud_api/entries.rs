@@ -10,7 +10,8 @@ use serde_json::Value;
 pub struct Entries<T> {
     /// Those that can be read.
     pub read: Vec<T>,
-    /// What is wrong with the others, in words, without what is written there: that may be secret.
+    /// What is wrong with the others, in words: of a field, with its value; of what is no object, without its text,
+    /// which may be secret.
     pub unread: Vec<String>,
 }
 

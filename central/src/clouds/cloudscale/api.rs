@@ -16,15 +16,6 @@ use serde_json::Value;
 use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, lenient};
 use crate::engine::canonical::{canonical_address, canonical_uuid};
 
-/// The short name of something in the catalogue.
-pub(super) fn slug<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    struct Slug {
-        slug: String,
-    }
-    Ok(lenient(deserializer)?.map(|named: Slug| named.slug))
-}
-
 /// Another object.
 #[derive(Deserialize)]
 pub(super) struct Reference {

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt as _;
-
 use super::{Cloudscale, Config, LIMITS, NAME, annotations};
-use crate::cloud_api::Fault;
 use crate::cloud_provider::registration::{
-    Cloud, ConfigFile, Configure, OpenCloud, OpenContext, Registration, Source,
+    Cloud, ConfigFile, FromEnvironment, OpenContext, Registration,
 };
 use crate::engine::inventory::Inventory;
 
@@ -20,21 +17,16 @@ pub const REGISTRATION: Registration = Registration {
     config_file: ConfigFile::None,
     annotations: annotations::ALL,
     flags: &[],
-    read: |_| Arc::new(Environment),
+    read: |_| {
+        Arc::new(FromEnvironment {
+            flags: (),
+            read: |env| Config::read(env),
+            open,
+        })
+    },
 };
 
-/// All is in the environment.
-#[derive(Debug)]
-struct Environment;
-
-impl Configure for Environment {
-    fn configure(&self, source: &Source<'_>) -> Result<OpenCloud, Vec<Fault>> {
-        let config = Config::read(source.env)?;
-        Ok(Box::new(|context| async { open(config, context) }.boxed()))
-    }
-}
-
-fn open(config: Config, context: OpenContext<'_>) -> anyhow::Result<Cloud> {
+fn open(config: Config, (): (), context: OpenContext<'_>) -> anyhow::Result<Cloud> {
     let cloudscale = Cloudscale::new(config, context.limits.or(LIMITS), context.requests)?;
     let inventory = Arc::new(Inventory::new(cloudscale.clone()));
     let load_balancers = cloudscale.load_balancers(inventory.clone());

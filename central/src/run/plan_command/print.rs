@@ -78,16 +78,8 @@ fn object(planned: &Planned) -> Value {
     match &planned.plan {
         Err(why) => json!({ "service": service, "refused": why }),
         Ok(shown) => {
-            let object = json!({
-                "service": service,
-                "impact": shown.impact().to_string(),
-                "steps": shown.steps,
-                "notices": shown.notices,
-            });
-            match &shown.refused {
-                Some(why) => with(object, json!({"refused": why})),
-                None => object,
-            }
+            let impact = shown.impact().to_string();
+            with(json!({ "service": service, "impact": impact }), shown)
         }
     }
 }

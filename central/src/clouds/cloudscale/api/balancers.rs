@@ -7,8 +7,8 @@ use mooring_common::names::cloudscale_tags as tags;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{address, slug, subnet};
-use crate::cloud_api::{Kind, Request, lenient, or_default};
+use super::{address, subnet};
+use crate::cloud_api::{Kind, Request, lenient, or_default, short_name};
 use crate::engine::provider::Listed;
 use crate::resource_kinds;
 
@@ -27,10 +27,10 @@ pub(crate) struct Balancer {
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) status: Option<String>,
     /// Where it stands, if the cloud says it.
-    #[serde(default, deserialize_with = "slug")]
+    #[serde(default, deserialize_with = "short_name")]
     pub(crate) zone: Option<String>,
     /// Its size, if the cloud says it.
-    #[serde(default, deserialize_with = "slug")]
+    #[serde(default, deserialize_with = "short_name")]
     pub(crate) flavor: Option<String>,
     /// Its virtual addresses, in the API's order, if the cloud says them.
     #[serde(default, deserialize_with = "lenient")]

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{referred, slug};
-use crate::cloud_api::lenient;
+use super::referred;
+use crate::cloud_api::{lenient, short_name};
 use crate::resource_kinds;
 
 resource_kinds! {
@@ -23,10 +23,10 @@ pub(crate) struct Server {
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) status: Option<String>,
     /// Where it stands.
-    #[serde(default, deserialize_with = "slug")]
+    #[serde(default, deserialize_with = "short_name")]
     pub(crate) zone: Option<String>,
     /// Its size.
-    #[serde(default, deserialize_with = "slug")]
+    #[serde(default, deserialize_with = "short_name")]
     pub(crate) flavor: Option<String>,
     /// Its network cards.
     #[serde(default, deserialize_with = "lenient")]
