@@ -223,9 +223,11 @@ impl Snapshot {
         Some(labels.collect())
     }
 
-    /// The Pods with this container.
+    /// The Pods with this container that have not ended. Kubernetes keeps those that were evicted, or that ended with
+    /// their machine, beside the ones that replace them.
     pub(super) fn pods_of<'a>(&'a self, container: &'a str) -> impl Iterator<Item = &'a Pod> {
-        self.objects.pods.iter().flatten().filter(move |pod| {
+        let all = self.objects.pods.iter().flatten();
+        all.filter(|pod| !has_ended(pod)).filter(move |pod| {
             let spec = pod.spec.as_ref();
             spec.is_some_and(|spec| spec.containers.iter().any(|one| one.name == container))
         })
@@ -240,6 +242,12 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
         .and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 /// The Node that a Pod is on.

@@ -262,9 +262,10 @@ fn daemon(snapshot: &Snapshot, node: &NodeView, subject: &str) -> Option<Finding
     if sets.is_empty() {
         return None;
     }
-    let mut pods = snapshot.pods_of(NODE_CONTAINER);
-    let pod = pods.find(|pod| node_of(pod) == Some(&node.name));
-    match pod {
+    let pods = snapshot.pods_of(NODE_CONTAINER);
+    let here = pods.filter(|pod| node_of(pod) == Some(&node.name));
+    // While the daemon is replaced there are two.
+    match here.max_by_key(|pod| is_ready(pod)) {
         None => Some(
             Finding::warning(subject, "NoDaemon", "no Pod of mooring-node runs on it")
                 .remedy("look at the tolerations and the node selector of the DaemonSet; central initialises the Node after the grace, but nothing is announced from it")

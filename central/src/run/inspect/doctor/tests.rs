@@ -24,6 +24,7 @@ struct Cluster {
     endpoints: Vec<&'static str>,
     events: Vec<Value>,
     central_ready: bool,
+    other_pods: Vec<Value>,
     policies: Vec<&'static str>,
     daemon_flags: Vec<&'static str>,
 }
@@ -98,6 +99,7 @@ impl Cluster {
             endpoints: vec!["n1", "n2"],
             events: Vec::new(),
             central_ready: true,
+            other_pods: Vec::new(),
             policies: vec![
                 "mooring-node-own-node",
                 "mooring-node-own-lease",
@@ -159,11 +161,17 @@ impl Cluster {
             network_events: Some(read(of_kind("L2Network"))),
             service_events: Some(read(of_kind("Service"))),
             namespaces: Some(Vec::new()),
-            pods: Some(read(json!([
-                pod("central-1", "mooring-central", "n1", self.central_ready),
-                pod("node-1", "mooring-node", "n1", true),
-                pod("node-2", "mooring-node", "n2", true),
-            ]))),
+            pods: Some(read(json!(
+                [
+                    self.other_pods,
+                    vec![
+                        pod("central-1", "mooring-central", "n1", self.central_ready),
+                        pod("node-1", "mooring-node", "n1", true),
+                        pod("node-2", "mooring-node", "n2", true),
+                    ],
+                ]
+                .concat()
+            ))),
             deployments: Some(deployments),
             daemon_sets: Some(read(json!([daemon_set]))),
             leases: Some(Vec::new()),
@@ -271,6 +279,27 @@ fn finds_why_central_does_not_work() {
         found.check == "FenceMissing" && found.message.contains("own-lease"),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_pod_that_has_ended_or_begins_is_no_fault_beside_a_ready_one() {
+    let ended = |name, container, phase| {
+        let mut pod = pod(name, container, "n2", false);
+        pod["status"]["phase"] = json!(phase);
+        pod
+    };
+    let cluster = Cluster {
+        other_pods: vec![
+            ended("central-0", "mooring-central", "Failed"),
+            ended("node-0", "mooring-node", "Failed"),
+            ended("node-00", "mooring-node", "Succeeded"),
+            ended("node-000", "mooring-node", "Pending"),
+        ],
+        ..Cluster::well()
+    };
+    let findings = examine(&cluster.snapshot(), &Target::All, Vec::new()).unwrap();
+    let wrong = findings.iter().filter(|one| one.severity != Severity::Ok);
+    assert_eq!(Vec::from_iter(wrong), Vec::<&Finding>::new());
 }
 
 #[test]

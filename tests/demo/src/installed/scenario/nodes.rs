@@ -1,6 +1,6 @@
 //! Daemons that are replaced, machines that start again, Nodes that are deleted.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
@@ -183,26 +183,40 @@ impl Reader<'_> {
         self.installation.speaker(address)
     }
 
-    /// Whether the daemon on a Node has started since, and is ready.
+    /// Whether a daemon on a Node has started since, and is ready.
+    ///
+    /// Beside it may be a Pod that ended with its machine: the DaemonSet controller of Kubernetes makes the next
+    /// one first (`maxSurge`), and waits between deletions.
     async fn daemon_is_ready(&self, node: &str, since: Timestamp) -> Result<()> {
         let pods = Api::<Pod>::namespaced(self.installation.admin.clone(), NAMESPACE);
         let of_node = ListParams::default()
             .labels("app.kubernetes.io/name=mooring-node")
             .fields(&format!("spec.nodeName={node}"));
-        let pod = pods.list(&of_node).await?.items.into_iter().next();
-        let pod = pod.with_context(|| format!("no daemon on {node}"))?;
-        let statuses = pod.status.and_then(|status| status.container_statuses);
-        let status = statuses.unwrap_or_default().into_iter().next();
-        let status = status.context("its container has no status")?;
-        let running = status.state.and_then(|state| state.running);
-        let started = running.and_then(|running| running.started_at);
-        let started = started.context("it does not run")?.0;
-        // Kubernetes counts in seconds.
-        ensure!(
-            started.as_second() >= since.as_second(),
-            "it runs since {started}"
-        );
-        ensure!(status.ready, "it is not ready");
-        Ok(())
+        let mut reasons = Vec::new();
+        for pod in pods.list(&of_node).await?.items {
+            let name = pod.metadata.name.clone().unwrap_or_default();
+            match is_ready_since(pod, since) {
+                Ok(()) => return Ok(()),
+                Err(reason) => reasons.push(format!("{name}: {reason}")),
+            }
+        }
+        bail!("no daemon on {node} is ready: {}", reasons.join("; "));
     }
+}
+
+/// Whether a Pod has started since, and is ready.
+fn is_ready_since(pod: Pod, since: Timestamp) -> Result<()> {
+    let statuses = pod.status.and_then(|status| status.container_statuses);
+    let status = statuses.unwrap_or_default().into_iter().next();
+    let status = status.context("its container has no status")?;
+    let running = status.state.and_then(|state| state.running);
+    let started = running.and_then(|running| running.started_at);
+    let started = started.context("it does not run")?.0;
+    // Kubernetes counts in seconds.
+    ensure!(
+        started.as_second() >= since.as_second(),
+        "it runs since {started}"
+    );
+    ensure!(status.ready, "it is not ready");
+    Ok(())
 }
