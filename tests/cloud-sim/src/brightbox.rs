@@ -34,6 +34,7 @@ mod firewall;
 mod groups;
 mod kind;
 mod machine;
+mod objects;
 mod shown;
 mod snapshot;
 mod state;

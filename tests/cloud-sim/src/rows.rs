@@ -22,9 +22,9 @@ impl Row {
         &self.value
     }
 
-    /// How long it has been there.
-    pub(super) fn age(&self) -> Duration {
-        self.added.elapsed()
+    /// How long it has been there, by the clock of its cloud.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.added)
     }
 
     pub(super) fn text(&self) -> &str {
@@ -38,11 +38,16 @@ pub(super) struct Rows(Vec<Row>);
 
 impl Rows {
     pub(super) fn add(&mut self, key: impl Into<String>, value: Value) {
+        self.add_at(Instant::now(), key, value);
+    }
+
+    /// The same where the clock of the cloud can be moved.
+    pub(super) fn add_at(&mut self, now: Instant, key: impl Into<String>, value: Value) {
         self.0.push(Row {
             key: key.into(),
             text: value.to_string(),
             value,
-            added: Instant::now(),
+            added: now,
         });
     }
 

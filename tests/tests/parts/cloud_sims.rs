@@ -3,6 +3,7 @@
 mod all;
 mod brightbox;
 mod brightbox_go;
+mod brightbox_life;
 mod brightbox_tokens;
 mod brightbox_traffic;
 mod client;

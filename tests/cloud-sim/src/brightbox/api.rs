@@ -161,7 +161,8 @@ fn list(kind: Kind) -> MethodRouter<Handle> {
             Kind::LoadBalancer => state.behaviour.listed_after,
             _ => Duration::ZERO,
         };
-        let rows = state.rows(kind).iter().filter(|row| row.age() >= hidden);
+        let (rows, now) = (state.rows(kind).iter(), state.now());
+        let rows = rows.filter(|row| row.age(now) >= hidden);
         let all = rows.map(|row| state.listed(kind, row.key()));
         with(StatusCode::OK, &all.collect())
     })

@@ -119,7 +119,7 @@ impl State {
     pub(super) fn balancer_is_deleted(&mut self, id: &str) {
         self.rows_mut(Kind::LoadBalancer).change(id, |balancer| {
             balancer["status"] = json!("deleted");
-            balancer["deleted_at"] = json!(super::state::CREATED_AT);
+            balancer["deleted_at"] = json!(super::objects::CREATED_AT);
         });
         let alone = Event::LeftAlone(id.to_owned());
         self.later(self.behaviour.unmapping, alone);

@@ -49,15 +49,7 @@ impl Brightbox {
 
     /// Takes an object away; whether it was there. Nothing leads to it any more.
     pub fn take(&self, kind: Kind, id: &str) -> bool {
-        let mut state = self.state();
-        let there = state.rows_mut(kind).remove(id);
-        match kind {
-            Kind::Server => state.forget_server(id),
-            Kind::LoadBalancer => state.unmap_all("load_balancer", id),
-            _ => {}
-        }
-        state.record_all("");
-        there
+        self.state().take(kind, id)
     }
 
     /// Changes an object: what it refers to is an identifier here.

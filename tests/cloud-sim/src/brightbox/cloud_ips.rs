@@ -76,6 +76,10 @@ impl State {
             Some("srv") => {
                 self.existing(Kind::Server, target)?;
             }
+            Some("grp") => {
+                self.existing(Kind::ServerGroup, target)?;
+            }
+            Some("int") if self.server_of(target).is_some() => {}
             _ => return Err(Refusal::missing(target)),
         }
         let mapped = Event::Mapped(id.to_owned(), target.to_owned());
@@ -103,19 +107,26 @@ impl State {
 
     /// The first of two that were asked for at once is as good as the second: it leads there already.
     pub(super) fn is_mapped(&mut self, id: &str, target: &str) {
-        let field = if target.starts_with("lba-") {
-            let balancer = self.rows(Kind::LoadBalancer).value(target);
-            if alive(balancer).is_err() {
-                return;
+        let field = match target.split('-').next() {
+            Some("lba") => {
+                let balancer = self.rows(Kind::LoadBalancer).value(target);
+                if alive(balancer).is_err() {
+                    return;
+                }
+                "load_balancer"
             }
-            "load_balancer"
-        } else {
-            "server"
+            Some("grp") => "server_group",
+            Some("int") => "interface",
+            _ => "server",
         };
+        let server = self.server_of(target);
         self.rows_mut(Kind::CloudIp).change(id, |ip| {
             if ip["status"] != "mapped" {
                 ip["status"] = json!("mapped");
                 ip[field] = json!(target);
+                if let Some(server) = server {
+                    ip["server"] = json!(server);
+                }
             }
         });
         self.validate(target);
@@ -124,9 +135,21 @@ impl State {
     pub(super) fn is_unmapped(&mut self, id: &str) {
         self.rows_mut(Kind::CloudIp).change(id, |ip| {
             ip["status"] = json!("unmapped");
-            ip["load_balancer"] = Value::Null;
-            ip["server"] = Value::Null;
+            for field in ["load_balancer", "server", "server_group", "interface"] {
+                ip[field] = Value::Null;
+            }
         });
+    }
+
+    /// The server that has this interface.
+    fn server_of(&self, interface: &str) -> Option<String> {
+        let mut servers = self.rows(Kind::Server).iter();
+        let has_it = |server: &Value| {
+            let all = server["interfaces"].as_array().into_iter().flatten();
+            all.into_iter().any(|one| one["id"] == interface)
+        };
+        let server = servers.find(|server| has_it(server.value()))?;
+        Some(server.key().to_owned())
     }
 }
 

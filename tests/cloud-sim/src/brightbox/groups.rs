@@ -90,6 +90,7 @@ impl State {
             |policy| policy["server_group"] == id,
             |policy| policy["server_group"] = Value::Null,
         );
+        self.unmap_all("server_group", id);
         Ok(())
     }
 }

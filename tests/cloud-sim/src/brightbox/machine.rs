@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+/// The identifier of an interface until it is that of a server.
+pub(super) const DEFAULT_INTERFACE: &str = "int-00001";
+
 /// A server about to be there.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -48,7 +51,7 @@ impl Machine {
 /// A network interface.
 pub(crate) fn interface(ipv4: Option<&str>, ipv6: Option<&str>) -> Value {
     json!({
-        "id": "int-00001", "resource_type": "interface", "mac_address": "02:24:19:01:45:a2",
+        "id": DEFAULT_INTERFACE, "resource_type": "interface", "mac_address": "02:24:19:01:45:a2",
         "ipv4_address": ipv4, "ipv6_address": ipv6,
     })
 }

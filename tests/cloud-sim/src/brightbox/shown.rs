@@ -75,6 +75,15 @@ impl State {
                 );
                 value["server"] = server;
                 value["load_balancer"] = balancer;
+                if let Some(group) = value["server_group"].as_str() {
+                    value["server_group"] = self.group_summary(group);
+                }
+                if let Some(interface) = value["interface"].as_str() {
+                    value["interface"] = json!({
+                        "id": interface, "resource_type": "interface",
+                        "url": format!("{}/1.0/interfaces/{interface}", self.url),
+                    });
+                }
             }
         }
         value

@@ -10,13 +10,10 @@ use serde_json::{Value, json};
 use super::answers::Refusal;
 use super::behaviour::Behaviour;
 use super::kind::Kind;
-use super::machine::server_type;
+use super::objects::complete;
 use super::tokens::{ACCOUNT, Tokens};
 use crate::rows::Rows;
 use crate::traffic::History;
-
-pub(super) const CREATED_AT: &str = "2026-01-02T03:04:05Z";
-pub(super) const REGION: &str = "gb1";
 
 /// What comes to pass later.
 #[derive(Clone, Debug)]
@@ -140,8 +137,11 @@ impl State {
         match event {
             Event::Status(Kind::LoadBalancer, id, "deleted") => self.balancer_is_deleted(&id),
             Event::Status(kind, id, status) => {
-                self.rows_mut(kind)
-                    .change(&id, |object| object["status"] = json!(status));
+                self.rows_mut(kind).change(&id, |object| {
+                    if follows(&object["status"], status) {
+                        object["status"] = json!(status);
+                    }
+                });
             }
             Event::Gone(kind, id) => {
                 self.rows_mut(kind).remove(&id);
@@ -181,13 +181,17 @@ impl State {
     /// Something new, as it is or as the API shows it; gives its identifier.
     pub(super) fn add(&mut self, kind: Kind, given: &Value) -> Result<String> {
         let id = given["id"].as_str().map(ToOwned::to_owned);
-        let id = id.unwrap_or_else(|| self.new_id(kind));
-        let mut value = defaults(kind, &id, self.serial);
-        for (field, given) in given.as_object().context("write an object")? {
-            value[field] = flat(given);
-        }
-        value["id"] = json!(id);
-        self.rows_mut(kind).add(id.clone(), value);
+        // What brings its identifier along has its own addresses all the same.
+        let id = match id {
+            Some(id) => {
+                self.serial += 1;
+                id
+            }
+            None => self.new_id(kind),
+        };
+        let value = complete(kind, given, &id, self.serial)?;
+        let now = self.now();
+        self.rows_mut(kind).add_at(now, id.clone(), value);
         Ok(id)
     }
 
@@ -206,8 +210,21 @@ impl State {
         Ok(())
     }
 
+    /// Takes an object away; whether it was there. Nothing leads to it any more.
+    pub(super) fn take(&mut self, kind: Kind, id: &str) -> bool {
+        let there = self.rows_mut(kind).remove(id);
+        match kind {
+            Kind::Server => self.forget_server(id),
+            Kind::LoadBalancer => self.unmap_all("load_balancer", id),
+            Kind::ServerGroup => self.unmap_all("server_group", id),
+            _ => {}
+        }
+        self.record_all("");
+        there
+    }
+
     /// A server is gone: nothing refers to it.
-    pub(super) fn forget_server(&mut self, id: &str) {
+    fn forget_server(&mut self, id: &str) {
         for (kind, field) in [
             (Kind::ServerGroup, "servers"),
             (Kind::LoadBalancer, "nodes"),
@@ -235,73 +252,18 @@ impl State {
     }
 }
 
+/// Whether a load balancer with this status can come to have the other by itself: none that is deleted meanwhile
+/// comes to be active, nor to be on its way.
+fn follows(before: &Value, status: &str) -> bool {
+    match status {
+        "active" => before == "creating",
+        "deleting" => before != "deleted",
+        _ => true,
+    }
+}
+
 /// Whether a list has this identifier.
 pub(super) fn has(list: &Value, id: &str) -> bool {
     list.as_array()
         .is_some_and(|all| all.iter().any(|one| one == id))
-}
-
-/// References as identifiers: what is shown may be put back. Only objects of other kinds have such a type.
-fn flat(given: &Value) -> Value {
-    let is_reference = |value: &Value| {
-        let kind = value["resource_type"].as_str().unwrap_or_default();
-        Kind::ALL.iter().any(|of| of.resource_type() == kind) && value["id"].is_string()
-    };
-    match given {
-        value if is_reference(value) => value["id"].clone(),
-        Value::Array(all) => all.iter().map(flat).collect(),
-        other => other.clone(),
-    }
-}
-
-fn defaults(kind: Kind, id: &str, serial: u32) -> Value {
-    let mut value = match kind {
-        Kind::Account => json!({}),
-        Kind::Server => json!({
-            "name": id, "status": "active", "locked": false, "hostname": id,
-            "fqdn": format!("{id}.{REGION}.brightbox.com"), "started_at": CREATED_AT,
-            "deleted_at": null, "user_data": null, "compatibility_mode": false,
-            "console_url": null, "console_token": null, "console_token_expires": null,
-            "disk_encrypted": false, "server_type": server_type("1gb.ssd"),
-            "zone": { "id": "zon-00001", "resource_type": "zone", "handle": "gb1-a" },
-            "interfaces": [], "snapshots": [], "volumes": [],
-        }),
-        Kind::ServerGroup => json!({
-            "name": null, "description": null, "default": false,
-            "fqdn": format!("{id}.{REGION}.brightbox.com"), "servers": [],
-        }),
-        Kind::FirewallPolicy => json!({
-            "name": null, "description": null, "default": false, "server_group": null,
-        }),
-        Kind::FirewallRule => json!({
-            "firewall_policy": null, "protocol": null, "source": null, "source_port": null,
-            "destination": null, "destination_port": null, "icmp_type_name": null,
-            "description": null,
-        }),
-        Kind::LoadBalancer => json!({
-            "name": null, "status": "active", "locked": false, "deleted_at": null,
-            "policy": "least-connections", "buffer_size": 4096, "https_redirect": false,
-            "listeners": [], "acme": null, "ssl_minimum_version": "TLSv1.2", "certificate": null,
-            "healthcheck": {
-                "type": "http", "port": 80, "request": "/", "interval": 5000, "timeout": 5000,
-                "threshold_up": 3, "threshold_down": 3,
-            },
-            "nodes": [],
-        }),
-        Kind::CloudIp => {
-            let (high, low) = (serial / 250, serial % 250 + 1);
-            json!({
-                "name": null, "status": "unmapped", "mode": "nat", "port_translators": [],
-                "public_ip": format!("109.107.{}.{low}", 32 + high),
-                "public_ipv4": format!("109.107.{}.{low}", 32 + high),
-                "public_ipv6": format!("2a02:1348:ffff:ffff::6d6b:{high:x}{low:02x}"),
-                "fqdn": format!("{id}.{REGION}.brightbox.com"),
-                "reverse_dns": format!("cip-109-107-{}-{low}.{REGION}.brightbox.com", 32 + high),
-                "interface": null, "server": null, "load_balancer": null, "server_group": null,
-                "database_server": null,
-            })
-        }
-    };
-    value["created_at"] = json!(CREATED_AT);
-    value
 }

@@ -1,6 +1,6 @@
 //! The endpoints.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -108,7 +108,8 @@ async fn list(Shared(state): Shared<Handle>, kind: Kind, pool: Option<&str>, uri
         Kind::LoadBalancer => state.behaviour.listed_after,
         _ => Duration::ZERO,
     };
-    let all = state.rows(kind).iter().filter(|row| row.age() >= hidden);
+    let (all, now) = (state.rows(kind).iter(), Instant::now());
+    let all = all.filter(|row| row.age(now) >= hidden);
     ok(array(all.filter(|row| {
         pool.is_none_or(|pool| row.value()["pool"]["uuid"] == pool)
             && (query.is_empty() || has_tags(row.value(), &query, text))

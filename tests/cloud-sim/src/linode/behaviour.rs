@@ -1,6 +1,6 @@
 //! What the documentation leaves open, and how long things take.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -60,10 +60,10 @@ impl Behaviour {
 impl State {
     /// Nodes that were checked by now are `UP`. A config without a check knows nothing of its nodes.
     pub(super) fn settle(&mut self) {
-        let after = self.behaviour.checked_after;
+        let (after, now) = (self.behaviour.checked_after, Instant::now());
         let nodes = self.rows(Kind::Node).iter();
         let unchecked =
-            nodes.filter(|node| node.age() >= after && node.value()["status"] == "Unknown");
+            nodes.filter(|node| node.age(now) >= after && node.value()["status"] == "Unknown");
         let unchecked = unchecked.filter_map(|node| {
             let config = node.value()["config_id"].as_u64()?;
             let shown = self.rows(Kind::Config).value(&config.to_string());

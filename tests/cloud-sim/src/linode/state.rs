@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -99,10 +99,10 @@ impl State {
         listed_after: Duration,
         delisted_after: Duration,
     ) -> impl Iterator<Item = &Row> {
-        let there = self.rows(kind).iter();
-        let there = there.filter(move |row| row.age() >= listed_after);
+        let (there, now) = (self.rows(kind).iter(), Instant::now());
+        let there = there.filter(move |row| row.age(now) >= listed_after);
         let gone = self.gone.get(&kind).expect("rows of every kind").iter();
-        there.chain(gone.filter(move |row| row.age() < delisted_after))
+        there.chain(gone.filter(move |row| row.age(now) < delisted_after))
     }
 
     /// An object that there is.

@@ -235,7 +235,8 @@ fn listing(kind: Kind) -> MethodRouter<Handle> {
             Kind::Block => state.behaviour.listed_after,
             _ => Duration::ZERO,
         };
-        let rows = state.rows(kind).iter().filter(|row| row.age() >= hidden);
+        let (rows, now) = (state.rows(kind).iter(), state.now());
+        let rows = rows.filter(|row| row.age(now) >= hidden);
         let (mut keys, mut list) = (Vec::new(), Vec::new());
         for row in rows.filter(|row| is_chosen(kind, row.value(), &query, widen)) {
             keys.push(row.key().to_owned());

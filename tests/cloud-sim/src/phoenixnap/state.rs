@@ -91,7 +91,8 @@ impl State {
         }
         let value = complete(self, kind, given, &id)?;
         let network = value["assignedResourceId"].as_str().map(ToOwned::to_owned);
-        self.rows_mut(kind).add(id.clone(), value);
+        let now = self.now();
+        self.rows_mut(kind).add_at(now, id.clone(), value);
         if let (Kind::Block, Some(network)) = (kind, network) {
             self.enlist(&network, &id);
         }

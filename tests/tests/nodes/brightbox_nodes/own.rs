@@ -34,7 +34,7 @@ async fn a_node_has_all_addresses_and_names_of_its_server() {
     let node = cluster.initialized(&name).await;
     let expected = [
         format!("Hostname {name}"),
-        format!("ExternalDNS {id}.gb1.brightbox.com"),
+        format!("ExternalDNS {id}.gb1s.brightbox.com"),
         "InternalIP 10.1.69.162".to_owned(),
         "ExternalIP 2a02:1348:14c:5145::1".to_owned(),
         "ExternalIP 109.107.50.7".to_owned(),
