@@ -47,6 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::future::{BoxFuture, ready};
 use serde_json::Value;
 
 pub use crate::traffic::{Lack, Moment, Outage, Traffic};
@@ -56,10 +57,10 @@ pub use machine::Machine;
 pub(crate) use machine::{interface, server_type};
 pub use tokens::{ACCOUNT, APPLICATION, CLIENT_ID, CLIENT_SECRET, PASSWORD, USER};
 
-use super::door::{Door, Handles, Held};
+use super::door::{Door, Entry, Handles, Held};
 use super::request::Asked;
 use super::server::{Api, Server};
-use super::{Calls, Faults, Injection, When};
+use super::{Calls, Faults, Injection, Tls, When};
 use state::State;
 
 /// Where tokens come from.
@@ -82,8 +83,8 @@ impl Door for Open {
         false
     }
 
-    fn enter(&self, _: &Asked, _: &Option<Value>) -> Result<Held, Box<axum::response::Response>> {
-        Ok(Box::new(()))
+    fn enter<'a>(&'a self, _: &'a Asked, _: &'a Option<Value>) -> BoxFuture<'a, Entry> {
+        Box::pin(ready(Ok(Box::new(()) as Held)))
     }
 
     fn redact(&self, body: &mut Value) {
@@ -107,6 +108,14 @@ impl Brightbox {
     /// # Errors
     /// If the address is taken.
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
+        Self::start_with(listen, None).await
+    }
+
+    /// The same, speaking TLS if there is a certificate.
+    ///
+    /// # Errors
+    /// If the address is taken.
+    pub async fn start_with(listen: SocketAddr, tls: Option<Tls>) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let handles = Handles::default();
         let api = Api {
@@ -115,7 +124,7 @@ impl Brightbox {
             door: Some(Arc::new(Open)),
             control: Some(control::router(state.clone(), handles.clone())),
         };
-        let server = Server::start(listen, api, handles).await?;
+        let server = Server::start(listen, tls, api, handles).await?;
         lock(&state).url = server.url();
         Ok(Self { server, state })
     }

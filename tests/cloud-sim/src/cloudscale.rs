@@ -52,7 +52,7 @@ pub use machine::{Interface, Machine, SUBNET};
 
 use super::door::Handles;
 use super::server::{Api, Server};
-use super::{Calls, Faults, Injection, When};
+use super::{Calls, Faults, Injection, Tls, When};
 use control::Control;
 use in_flight::InFlight;
 use state::State;
@@ -78,6 +78,14 @@ impl Cloudscale {
     /// # Errors
     /// If the address is taken.
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
+        Self::start_with(listen, None).await
+    }
+
+    /// The same, speaking TLS if there is a certificate.
+    ///
+    /// # Errors
+    /// If the address is taken.
+    pub async fn start_with(listen: SocketAddr, tls: Option<Tls>) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let in_flight = InFlight::of(state.clone());
         let handles = Handles::default();
@@ -92,7 +100,7 @@ impl Cloudscale {
             door: Some(Arc::new(in_flight.clone())),
             control: Some(control::router(control)),
         };
-        let server = Server::start(listen, api, handles).await?;
+        let server = Server::start(listen, tls, api, handles).await?;
         lock(&state).url = server.url();
         Ok(Self {
             server,
@@ -154,9 +162,9 @@ impl Cloudscale {
     }
 
     /// How many writes came while another one on the same load balancer was under way: they were
-    /// refused. No client that is any good ever does it.
+    /// refused, or had to wait. No client that is any good ever does it.
     pub fn concurrent_writes(&self) -> u64 {
-        self.in_flight.refused()
+        self.in_flight.met()
     }
 
     /// Fills it from JSON: `{"servers": […], "load_balancers": […], "pools": […], "members": […],

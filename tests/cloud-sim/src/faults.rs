@@ -1,129 +1,21 @@
 //! What can go wrong between a cloud and its client, chosen by request.
 
+mod when;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use http::{Method, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::request::{Asked, PathPattern};
+use super::request::Asked;
 
-/// Which requests a fault concerns: all, unless it is said which.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct When {
-    reads: bool,
-    writes: bool,
-    method: Option<Method>,
-    path: PathPattern,
-    but: Option<PathPattern>,
-    parameters: Vec<(String, String)>,
-    after: u64,
-    times: u64,
-}
-
-impl When {
-    /// Requests to a path, of any method; `*` stands for one segment, `**` for any number of them.
-    ///
-    /// # Panics
-    /// If it is no such path; here and below.
-    pub fn any(path: &str) -> Self {
-        Self::to(PathPattern::of(path))
-    }
-
-    pub(super) const fn to(path: PathPattern) -> Self {
-        Self {
-            reads: true,
-            writes: true,
-            method: None,
-            path,
-            but: None,
-            parameters: Vec::new(),
-            after: 0,
-            times: u64::MAX,
-        }
-    }
-
-    /// All requests.
-    pub fn everything() -> Self {
-        Self::any("**/*")
-    }
-
-    /// GET requests to a path.
-    pub fn get(path: &str) -> Self {
-        Self {
-            writes: false,
-            ..Self::any(path)
-        }
-    }
-
-    /// Requests to a path that mean to change something.
-    pub fn write(path: &str) -> Self {
-        Self::any(path).of_writes()
-    }
-
-    pub(super) const fn of_writes(mut self) -> Self {
-        self.reads = false;
-        self
-    }
-
-    /// Not those to this path.
-    pub fn but(mut self, path: &str) -> Self {
-        self.but = Some(PathPattern::of(path));
-        self
-    }
-
-    /// Only those of this method.
-    pub fn method(mut self, method: Method) -> Self {
-        self.method = Some(method);
-        self
-    }
-
-    /// Only those with this query parameter.
-    pub fn parameter(mut self, name: &str, value: &str) -> Self {
-        self.parameters.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Only those for this page.
-    pub fn page(self, page: u32) -> Self {
-        self.parameter("page", &page.to_string())
-    }
-
-    /// Leaves the first so many alone.
-    pub fn after(mut self, count: u64) -> Self {
-        self.after = count;
-        self
-    }
-
-    /// Only so many.
-    pub fn times(mut self, count: u64) -> Self {
-        self.times = count;
-        self
-    }
-
-    /// Only the n-th, counted from 1.
-    pub fn nth(self, n: u64) -> Self {
-        self.after(n.saturating_sub(1)).times(1)
-    }
-
-    fn concerns(&self, asked: &Asked) -> bool {
-        let reads = asked.method == Method::GET || asked.method == Method::HEAD;
-        (if reads { self.reads } else { self.writes })
-            && self.method.as_ref().is_none_or(|m| *m == asked.method)
-            && self.path.matches(&asked.path)
-            && !self
-                .but
-                .as_ref()
-                .is_some_and(|but| but.matches(&asked.path))
-            && self.parameters.iter().all(|p| asked.query.contains(p))
-    }
-}
+pub use when::When;
 
 type Hook = dyn Fn() + Send + Sync;
 type Rewriting = dyn Fn(&mut Value) + Send + Sync;
@@ -168,6 +60,7 @@ pub struct Fault {
     /// After what time it takes effect although nobody waits for it any more.
     pub(super) later: Option<Duration>,
     pub(super) retry_after: Option<RetryAfter>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) ending: Ending,
 }
 
@@ -180,6 +73,7 @@ impl Fault {
             executed,
             later: None,
             retry_after: None,
+            headers: Vec::new(),
             ending,
         }
     }
@@ -287,6 +181,17 @@ impl Fault {
     /// With `Retry-After` as a date.
     pub fn retry_after_date(mut self, wait: Duration) -> Self {
         self.retry_after = Some(RetryAfter::DateIn(wait));
+        self
+    }
+
+    /// With this header: what stands before the cloud names itself, say, or says that it is at work on it.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let name = HeaderName::try_from(name).expect("the name of a header");
+        let value = HeaderValue::try_from(value).expect("what a header can hold");
+        self.headers.push((name, value));
         self
     }
 

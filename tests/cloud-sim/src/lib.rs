@@ -35,6 +35,7 @@ pub mod cloudscale;
 mod control;
 mod door;
 mod faults;
+mod links;
 pub mod linode;
 mod log;
 pub mod phoenixnap;
@@ -42,11 +43,13 @@ mod request;
 mod rows;
 mod server;
 mod snapshot;
+mod tls;
 mod traffic;
 
 pub use faults::{Fault, Faults, Injection, When};
 pub use log::{Call, Calls};
 pub use snapshot::CloudState;
+pub use tls::Tls;
 
 /// The only token that the simulated clouds take. It opens nothing else.
 pub const TOKEN: &str = "a-token-of-the-simulation-that-opens-nothing-else";

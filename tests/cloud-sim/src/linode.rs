@@ -80,7 +80,7 @@ pub use crate::traffic::{Lack, Moment, Outage, Traffic};
 
 use super::door::Handles;
 use super::server::{Api, Server};
-use super::{Calls, Fault, Faults, Injection, When};
+use super::{Calls, Fault, Faults, Injection, Tls, When};
 use state::State;
 use writers::Writers;
 
@@ -105,6 +105,14 @@ impl Linode {
     /// # Errors
     /// If the address is taken.
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
+        Self::start_with(listen, None).await
+    }
+
+    /// The same, speaking TLS if there is a certificate.
+    ///
+    /// # Errors
+    /// If the address is taken.
+    pub async fn start_with(listen: SocketAddr, tls: Option<Tls>) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let handles = Handles::default();
         let writers = Writers::of(state.clone());
@@ -118,7 +126,7 @@ impl Linode {
                 handles.clone(),
             )),
         };
-        let server = Server::start(listen, api, handles).await?;
+        let server = Server::start(listen, tls, api, handles).await?;
         Ok(Self {
             server,
             state,

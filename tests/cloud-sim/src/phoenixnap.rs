@@ -50,6 +50,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::future::{BoxFuture, ready};
 use serde_json::Value;
 
 pub use behaviour::{Behaviour, Pace, Spelling};
@@ -59,10 +60,10 @@ pub use ledger::Purchase;
 pub use machine::Machine;
 pub use tokens::{CLIENT_ID, CLIENT_SECRET};
 
-use super::door::{Door, Handles, Held};
+use super::door::{Door, Entry, Handles, Held};
 use super::request::Asked;
 use super::server::{Api, Server};
-use super::{Calls, Faults, Injection, When};
+use super::{Calls, Faults, Injection, Tls, When};
 use state::State;
 
 /// Where tokens come from.
@@ -85,8 +86,8 @@ impl Door for Open {
         false
     }
 
-    fn enter(&self, _: &Asked, _: &Option<Value>) -> Result<Held, Box<axum::response::Response>> {
-        Ok(Box::new(()))
+    fn enter<'a>(&'a self, _: &'a Asked, _: &'a Option<Value>) -> BoxFuture<'a, Entry> {
+        Box::pin(ready(Ok(Box::new(()) as Held)))
     }
 }
 
@@ -104,6 +105,14 @@ impl Phoenixnap {
     /// # Errors
     /// If the address is taken.
     pub async fn start_on(listen: SocketAddr) -> Result<Self> {
+        Self::start_with(listen, None).await
+    }
+
+    /// The same, speaking TLS if there is a certificate.
+    ///
+    /// # Errors
+    /// If the address is taken.
+    pub async fn start_with(listen: SocketAddr, tls: Option<Tls>) -> Result<Self> {
         let state = Arc::new(Mutex::new(State::new()));
         let handles = Handles::default();
         let api = Api {
@@ -112,7 +121,7 @@ impl Phoenixnap {
             door: Some(Arc::new(Open)),
             control: Some(control::router(state.clone(), handles.clone())),
         };
-        let server = Server::start(listen, api, handles).await?;
+        let server = Server::start(listen, tls, api, handles).await?;
         Ok(Self { server, state })
     }
 

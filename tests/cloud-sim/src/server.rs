@@ -1,6 +1,8 @@
 //! One simulated cloud's server: connections, the log, and the faults; what is answered, is the
 //! cloud's own.
 
+mod failures;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,10 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::response::Response;
-use futures::stream;
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,17 +21,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt as _;
 
 use super::door::{Door, Handles};
-use super::faults::{Ending, Faults, Injection};
+use super::faults::Faults;
+use super::links::Links;
 use super::log::Calls;
 use super::request::Asked;
-
-/// How long half an answer has to leave before the connection ends.
-const HALF_WAY: Duration = Duration::from_millis(20);
+use super::tls::Tls;
+use failures::fail;
 
 /// How often others have their turn before a request is taken for one too many.
 const A_FEW_TURNS: usize = 8;
@@ -52,6 +54,8 @@ pub(super) struct Api {
 }
 
 struct Shared {
+    url: String,
+    tls: Option<Tls>,
     handles: Handles,
     api: Api,
     turned_away: AtomicU64,
@@ -59,31 +63,37 @@ struct Shared {
 
 /// A running server. It ends when it is dropped, and it needs the runtime of its test.
 pub(super) struct Server {
-    address: SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
 
 impl Server {
     /// Listens on this address; port 0 is a free one.
-    pub(super) async fn start(listen: SocketAddr, api: Api, handles: Handles) -> Result<Self> {
+    pub(super) async fn start(
+        listen: SocketAddr,
+        tls: Option<Tls>,
+        api: Api,
+        handles: Handles,
+    ) -> Result<Self> {
         let listener = TcpListener::bind(listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
+            url: format!("{scheme}://{}", listener.local_addr()?),
+            tls,
             handles,
             api,
             turned_away: AtomicU64::new(0),
         });
         Ok(Self {
-            address: listener.local_addr()?,
             task: tokio::spawn(serve(listener, shared.clone())),
             shared,
         })
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.shared.url.clone()
     }
 
     pub(super) fn faults(&self) -> &Faults {
@@ -147,16 +157,31 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
         wire.reset();
         return;
     }
-    let service = {
-        let (shared, wire) = (shared.clone(), wire.clone());
-        service_fn(move |request| answer(shared.clone(), wire.clone(), request))
+    let serving = async {
+        match &shared.tls {
+            None => speak(stream, shared.clone(), wire.clone()).await,
+            Some(tls) => {
+                // A client that does not believe the certificate goes away.
+                if let Ok(stream) = tls.acceptor.accept(stream).await {
+                    speak(stream, shared.clone(), wire.clone()).await;
+                }
+            }
+        }
     };
-    let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // A client that goes away in the middle is an everyday thing.
-        _ = serving => {}
+        () = serving => {}
         _ = down.wait_for(|down| *down) => wire.reset(),
     }
+}
+
+async fn speak<S>(stream: S, shared: Arc<Shared>, wire: Arc<Wire>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| answer(shared.clone(), wire.clone(), request));
+    let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // A client that goes away in the middle is an everyday thing.
+    let _ = serving.await;
 }
 
 fn split(stream: TcpStream) -> io::Result<(TcpStream, Wire)> {
@@ -175,7 +200,7 @@ async fn answer(
     if let Some(control) = &shared.api.control
         && asked.path.starts_with(CONTROL)
     {
-        return Ok(call(control, request).await);
+        return Ok(routed(control, request).await);
     }
     let (request, body) = opened(&shared.api, request).await?;
     let ticket = shared.handles.log.arrived(&asked, request.headers(), &body);
@@ -187,22 +212,25 @@ async fn answer(
             tokio::task::yield_now().await;
         }
     }
-    let held = match door.map(|door| door.enter(&asked, &body)).transpose() {
-        Ok(held) => held,
-        Err(refusal) => {
-            ticket.answered(refusal.status());
-            return Ok(*refusal);
-        }
+    let held = match door {
+        None => None,
+        Some(door) => match door.enter(&asked, &body).await {
+            Ok(held) => Some(held),
+            Err(refusal) => {
+                ticket.answered(refusal.status());
+                return Ok(*refusal);
+            }
+        },
     };
     let latency = *shared.handles.latency.borrow();
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
     }
     let answer = match shared.handles.faults.strike(&asked) {
-        None => call(&shared.api.router, request).await,
+        None => call(&shared, request).await?,
         Some(injection) => {
             ticket.faulty();
-            fail(&shared, &injection, &wire, request).await?
+            fail(&shared, &injection, &wire, &asked, request).await?
         }
     };
     drop(held);
@@ -228,116 +256,17 @@ async fn opened(api: &Api, request: Request<Body>) -> io::Result<(Request<Body>,
     Ok((Request::from_parts(parts, Body::from(body)), value))
 }
 
-async fn call(api: &Router, request: Request<Body>) -> Response {
-    let answer = api.clone().oneshot(request).await;
+/// What the cloud answers.
+async fn call(shared: &Shared, request: Request<Body>) -> io::Result<Response> {
+    let links = Links::of(&shared.url, request.headers());
+    let answer = routed(&shared.api.router, request).await;
+    match links {
+        None => Ok(answer),
+        Some(links) => links.put_into(answer).await,
+    }
+}
+
+async fn routed(router: &Router, request: Request<Body>) -> Response {
+    let answer = router.clone().oneshot(request).await;
     answer.unwrap_or_else(|never| match never {})
-}
-
-async fn fail(
-    shared: &Shared,
-    injection: &Injection,
-    wire: &Arc<Wire>,
-    request: Request<Body>,
-) -> io::Result<Response> {
-    let fault = injection.fault();
-    if let Some(hook) = &fault.hook {
-        hook();
-    }
-    tokio::time::sleep(fault.delay).await;
-    if let Some(after) = fault.later {
-        // The client's going away ends this function, and must not end that.
-        let (router, last) = (shared.api.router.clone(), fault.last.clone());
-        let executed = tokio::spawn(async move {
-            tokio::time::sleep(after).await;
-            let answer = call(&router, request).await;
-            if let Some(last) = last {
-                last();
-            }
-            answer
-        });
-        if matches!(fault.ending, Ending::Answer) {
-            return executed.await.map_err(io::Error::other);
-        }
-        injection.is_lifted().await;
-        return Err(reset(wire));
-    }
-    let executed = if fault.executed {
-        Some(call(&shared.api.router, request).await)
-    } else {
-        None
-    };
-    if let Some(last) = &fault.last {
-        last();
-    }
-    let executed = executed.unwrap_or_default();
-    let mut answer = match &fault.ending {
-        Ending::Answer => executed,
-        Ending::Rewritten(rewrite) => {
-            let (parts, body) = whole(executed).await?;
-            let mut value = serde_json::from_slice(&body)?;
-            rewrite(&mut value);
-            with_length(parts, value.to_string().into())
-        }
-        Ending::CutOff => half(executed, None).await?,
-        Ending::Torn => half(executed, Some(wire.clone())).await?,
-        Ending::Reset => return Err(reset(wire)),
-        Ending::Hang => {
-            injection.is_lifted().await;
-            return Err(reset(wire));
-        }
-        Ending::Status(status) => (shared.api.error)(*status),
-        Ending::Body(status, kind, body) => {
-            let mut answer = Response::new(Body::from(body.clone()));
-            *answer.status_mut() = *status;
-            let kind = HeaderValue::from_static(kind);
-            answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-            answer
-        }
-    };
-    if let Some(retry_after) = &fault.retry_after {
-        let value = HeaderValue::try_from(retry_after.text()).map_err(io::Error::other)?;
-        answer.headers_mut().insert(header::RETRY_AFTER, value);
-    }
-    Ok(answer)
-}
-
-fn reset(wire: &Wire) -> io::Error {
-    wire.reset();
-    io::Error::from(io::ErrorKind::ConnectionReset)
-}
-
-async fn whole(answer: Response) -> io::Result<(http::response::Parts, Bytes)> {
-    let (parts, body) = answer.into_parts();
-    let body = body.collect().await.map_err(io::Error::other)?;
-    Ok((parts, body.to_bytes()))
-}
-
-fn with_length(mut parts: http::response::Parts, body: Bytes) -> Response {
-    let length = HeaderValue::from(body.len());
-    parts.headers.insert(header::CONTENT_LENGTH, length);
-    Response::from_parts(parts, Body::from(body))
-}
-
-/// The first half of an answer under the length of the whole; then the connection ends, by a reset
-/// if there is a wire.
-async fn half(answer: Response, wire: Option<Arc<Wire>>) -> io::Result<Response> {
-    let (parts, body) = whole(answer).await?;
-    let length = HeaderValue::from(body.len());
-    let first = body.slice(..body.len() / 2);
-    let parts_of_body = stream::unfold(Some(first), move |first| {
-        let wire = wire.clone();
-        async move {
-            if let Some(first) = first {
-                return Some((Ok(first), None));
-            }
-            tokio::time::sleep(HALF_WAY).await;
-            if let Some(wire) = &wire {
-                wire.reset();
-            }
-            Some((Err(io::Error::from(io::ErrorKind::ConnectionReset)), None))
-        }
-    });
-    let mut answer = Response::from_parts(parts, Body::from_stream(parts_of_body));
-    answer.headers_mut().insert(header::CONTENT_LENGTH, length);
-    Ok(answer)
 }

@@ -12,7 +12,7 @@ use mooring_cloud_sim::brightbox::{self, Brightbox};
 use mooring_cloud_sim::cloudscale::{Behaviour, Cloudscale};
 use mooring_cloud_sim::linode::Linode;
 use mooring_cloud_sim::phoenixnap::{self, Pace, Phoenixnap, Spelling};
-use mooring_cloud_sim::{Faults, TOKEN, When};
+use mooring_cloud_sim::{Faults, TOKEN, Tls, When};
 use serde_json::Value;
 
 /// The API of a cloud, simulated. It prints what to put into a controller's environment, and runs
@@ -25,6 +25,10 @@ struct Arguments {
     /// Where to listen; port 0 is a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// Speak TLS, with a new certificate for the address and for the names under which controllers know this cloud. It
+    /// is written to this file, for SSL_CERT_FILE of the controller.
+    #[arg(long, value_name = "FILE")]
+    tls: Option<PathBuf>,
     /// What there is in it, as JSON, each as the API shows it: {"instances": […], "vpcs": […],
     /// "node_balancers": […], "firewalls": […], "reserved_ips": […]} for linode; {"servers": […], "load_balancers": […], "pools": […], "members": […], "listeners":
     /// […], "health_monitors": […], "floating_ips": […]} for cloudscale; {"servers": […], "tags": […],
@@ -61,6 +65,9 @@ struct Balancers {
     /// Refuse writes on a load balancer that is changing, instead of letting them wait.
     #[arg(long)]
     refuse_while_changing: bool,
+    /// Let a write wait until the one before it on the same load balancer is answered, instead of refusing it by 503.
+    #[arg(long)]
+    queue_concurrent_writes: bool,
 }
 
 /// What blocks and networks do, for phoenixnap only.
@@ -123,6 +130,18 @@ enum Provider {
     Brightbox,
 }
 
+impl Provider {
+    /// Under which names its API is known.
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Linode => &["api.linode.com"],
+            Self::Cloudscale => &["api.cloudscale.ch"],
+            Self::Phoenixnap => &["api.phoenixnap.com", "auth.phoenixnap.com"],
+            Self::Brightbox => &["api.gb1.brightbox.com"],
+        }
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
@@ -131,9 +150,17 @@ async fn main() -> Result<()> {
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     });
     let state = state.transpose()?;
+    let tls = arguments.tls.as_deref().map(|path| -> Result<Tls> {
+        let address = arguments.listen.ip().to_string();
+        let names = arguments.provider.names().iter().copied();
+        let tls = Tls::of(names.chain(["localhost", &address]))?;
+        fs::write(path, tls.certificate()).with_context(|| path.display().to_string())?;
+        Ok(tls)
+    });
+    let tls = tls.transpose()?;
     match arguments.provider {
         Provider::Linode => {
-            let linode = Linode::start_on(arguments.listen).await?;
+            let linode = Linode::start_with(arguments.listen, tls).await?;
             state.map_or(Ok(()), |state| linode.load(&state))?;
             linode.set_latency(arguments.latency);
             arm(linode.faults(), arguments.die_at, arguments.die_run);
@@ -143,7 +170,7 @@ async fn main() -> Result<()> {
             tokio::signal::ctrl_c().await?;
         }
         Provider::Cloudscale => {
-            let cloudscale = Cloudscale::start_on(arguments.listen).await?;
+            let cloudscale = Cloudscale::start_with(arguments.listen, tls).await?;
             state.map_or(Ok(()), |state| cloudscale.load(&state))?;
             cloudscale.set_latency(arguments.latency);
             arguments.balancers.put_into(&cloudscale);
@@ -153,7 +180,7 @@ async fn main() -> Result<()> {
             tokio::signal::ctrl_c().await?;
         }
         Provider::Phoenixnap => {
-            let phoenixnap = Phoenixnap::start_on(arguments.listen).await?;
+            let phoenixnap = Phoenixnap::start_with(arguments.listen, tls).await?;
             state.map_or(Ok(()), |state| phoenixnap.load(&state))?;
             phoenixnap.set_latency(arguments.latency);
             phoenixnap.behave(arguments.blocks.behaviour());
@@ -165,7 +192,7 @@ async fn main() -> Result<()> {
             tokio::signal::ctrl_c().await?;
         }
         Provider::Brightbox => {
-            let brightbox = Brightbox::start_on(arguments.listen).await?;
+            let brightbox = Brightbox::start_with(arguments.listen, tls).await?;
             state.map_or(Ok(()), |state| brightbox.load(&state))?;
             brightbox.set_latency(arguments.latency);
             arm(brightbox.faults(), arguments.die_at, arguments.die_run);
@@ -184,6 +211,7 @@ impl Balancers {
             provisioning: self.provisioning,
             change_time: self.change_time,
             refuse_while_changing: self.refuse_while_changing,
+            refuse_concurrent_writes: !self.queue_concurrent_writes,
             ..Behaviour::default()
         });
     }

@@ -17,6 +17,9 @@ pub struct Behaviour {
     pub change_time: Duration,
     /// Whether a write is refused meanwhile. Otherwise it waits its turn.
     pub refuse_while_changing: bool,
+    /// Whether a write is refused by 503 while another one on the same load balancer is not answered. The real API
+    /// does so under load. Otherwise it is done when that is.
+    pub refuse_concurrent_writes: bool,
     /// Whether a load balancer that is still being made cannot be deleted.
     pub strict_deletes: bool,
     /// For how long the port of a deleted listener cannot be used again.
@@ -34,6 +37,7 @@ impl Default for Behaviour {
             provisioning: Duration::from_millis(200),
             change_time: Duration::ZERO,
             refuse_while_changing: false,
+            refuse_concurrent_writes: true,
             strict_deletes: true,
             late_deletes: Duration::ZERO,
             pool_deletes_cascade_listeners: true,

@@ -68,7 +68,7 @@ async fn traffic(Shared(control): Shared<Control>) -> Response {
     });
     let answer = json!({
         "load_balancers": balancers.collect::<Value>(),
-        "concurrent_writes": control.in_flight.refused(),
+        "concurrent_writes": control.in_flight.met(),
     });
     ok(answer.to_string())
 }

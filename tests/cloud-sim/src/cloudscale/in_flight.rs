@@ -1,12 +1,14 @@
-//! Never two writes on one load balancer at the same time: the real API fails under them.
+//! Never two writes on one load balancer at the same time: the real API does one after the other, and fails under
+//! load.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::response::Response;
+use futures::future::BoxFuture;
 use http::{Method, StatusCode};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use super::answers::detailed;
 use super::kind::Kind;
@@ -14,7 +16,7 @@ use super::lock;
 use super::objects::referred;
 use super::state::State;
 use super::writes::Handle;
-use crate::door::{Door, Held};
+use crate::door::{Door, Entry, Held};
 use crate::request::Asked;
 
 /// The load balancers that somebody is writing on.
@@ -22,12 +24,14 @@ use crate::request::Asked;
 pub(super) struct InFlight {
     state: Handle,
     written: Arc<Mutex<HashSet<String>>>,
-    refused: Arc<AtomicU64>,
+    /// Somebody has done with writing.
+    left: Arc<Notify>,
+    met: Arc<AtomicU64>,
 }
 
 /// One write under way.
 struct Writing {
-    written: Arc<Mutex<HashSet<String>>>,
+    of: InFlight,
     balancer: String,
 }
 
@@ -36,13 +40,38 @@ impl InFlight {
         Self {
             state,
             written: Arc::default(),
-            refused: Arc::default(),
+            left: Arc::default(),
+            met: Arc::default(),
         }
     }
 
     /// How many writes met another one.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    pub(super) fn met(&self) -> u64 {
+        self.met.load(Ordering::Relaxed)
+    }
+
+    /// Lets a write in: at once, when the one before it has been answered, or not at all.
+    async fn begin(&self, balancer: String) -> Entry {
+        let mut is_first = true;
+        loop {
+            // It is there before the look at who writes, so that nobody who leaves then is missed.
+            let left = self.left.notified();
+            if self.written().insert(balancer.clone()) {
+                let of = self.clone();
+                return Ok(Box::new(Writing { of, balancer }));
+            }
+            if is_first {
+                self.met.fetch_add(1, Ordering::Relaxed);
+            }
+            is_first = false;
+            if lock(&self.state).behaviour.refuse_concurrent_writes {
+                return Err(Box::new(detailed(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "Another request is writing on this load balancer.",
+                )));
+            }
+            left.await;
+        }
     }
 
     /// The load balancer that a request writes on.
@@ -65,28 +94,21 @@ impl Door for InFlight {
         balancer.is_some_and(|balancer| self.written().contains(&balancer))
     }
 
-    fn enter(&self, asked: &Asked, body: &Option<Value>) -> Result<Held, Box<Response>> {
-        let Some(balancer) = self.balancer(asked, body) else {
-            return Ok(Box::new(()));
-        };
-        if !self.written().insert(balancer.clone()) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Box::new(detailed(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "Another request is writing on this load balancer.",
-            )));
-        }
-        Ok(Box::new(Writing {
-            written: self.written.clone(),
-            balancer,
-        }))
+    fn enter<'a>(&'a self, asked: &'a Asked, body: &'a Option<Value>) -> BoxFuture<'a, Entry> {
+        let balancer = self.balancer(asked, body);
+        Box::pin(async move {
+            match balancer {
+                None => Ok(Box::new(()) as Held),
+                Some(balancer) => self.begin(balancer).await,
+            }
+        })
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.remove(&self.balancer);
+        self.of.written().remove(&self.balancer);
+        self.of.left.notify_waiters();
     }
 }
 

@@ -123,7 +123,6 @@ impl Interface {
         json!({
             "type": self.kind,
             "network": {
-                "href": "https://api.cloudscale.ch/v1/networks/22222222-3333-4444-8555-666666666666",
                 "uuid": "22222222-3333-4444-8555-666666666666",
                 "name": self.kind,
             },
@@ -132,13 +131,35 @@ impl Interface {
     }
 }
 
-/// A subnet as the API shows it.
+/// A subnet as the API shows it, but for where it is to be found.
 pub(super) fn subnet(uuid: &str) -> Value {
-    json!({
-        "href": format!("https://api.cloudscale.ch/v1/subnets/{uuid}"),
-        "uuid": uuid,
-        "cidr": "10.0.0.0/8",
-    })
+    json!({ "uuid": uuid, "cidr": "10.0.0.0/8" })
+}
+
+/// Networks and subnets of a server say where they are to be found.
+pub(super) fn link(server: &mut Value, url: &str) {
+    for interface in list(server, "interfaces") {
+        if let Some(network) = interface.get_mut("network") {
+            locate(network, url, "networks");
+        }
+        for address in list(interface, "addresses") {
+            if let Some(subnet) = address.get_mut("subnet") {
+                locate(subnet, url, "subnets");
+            }
+        }
+    }
+}
+
+fn list<'a>(value: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> + use<'a> {
+    let list = value.get_mut(field).and_then(Value::as_array_mut);
+    list.into_iter().flatten()
+}
+
+/// Says where a network or a subnet is to be found.
+pub(super) fn locate(network: &mut Value, url: &str, path: &str) {
+    if let Some(uuid) = network["uuid"].as_str() {
+        network["href"] = json!(format!("{url}/v1/{path}/{uuid}"));
+    }
 }
 
 /// A flavor as the API shows it.
@@ -173,5 +194,6 @@ pub(super) fn complete(given: &Value, uuid: &str, url: &str) -> Value {
     for (field, given) in given.as_object().into_iter().flatten() {
         value[field] = given.clone();
     }
+    link(&mut value, url);
     value
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::kind::Kind;
-use super::machine::{complete as complete_server, subnet};
+use super::machine::{complete as complete_server, locate, subnet};
 use super::state::State;
 
 const CREATED_AT: &str = "2026-01-02T03:04:05.000000Z";
@@ -127,7 +127,9 @@ pub(super) fn shown_subnet(state: &State, field: &Value) -> Value {
     });
     let mut subnets = addresses.map(|address| &address["subnet"]);
     let known = subnets.find(|subnet| referred(subnet).as_deref() == Some(&uuid));
-    known.cloned().unwrap_or_else(|| subnet(&uuid))
+    let mut shown = known.cloned().unwrap_or_else(|| subnet(&uuid));
+    locate(&mut shown, &state.url, "subnets");
+    shown
 }
 
 /// The HTTP options of a monitor: none if it does not speak HTTP, else with all of them.
@@ -166,7 +168,7 @@ pub(super) fn vips(state: &State, wanted: &Value, serial: usize) -> Value {
         };
         let subnet = match referred(&vip["subnet"]) {
             Some(_) => shown_subnet(state, &vip["subnet"]),
-            None => subnet(super::machine::SUBNET),
+            None => shown_subnet(state, &json!(super::machine::SUBNET)),
         };
         json!({ "version": version, "address": address, "subnet": subnet })
     });

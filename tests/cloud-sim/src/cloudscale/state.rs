@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::behaviour::{Behaviour, Busy};
 use super::kind::Kind;
+use super::machine::link;
 use super::objects::{complete, referred};
 use crate::TOKEN;
 use crate::rows::Rows;
@@ -107,7 +108,13 @@ impl State {
         key: &str,
         change: impl FnOnce(&mut Value),
     ) -> bool {
-        let there = self.rows_mut(kind).change(key, change);
+        let url = self.url.clone();
+        let there = self.rows_mut(kind).change(key, |object| {
+            change(object);
+            if kind == Kind::Server {
+                link(object, &url);
+            }
+        });
         if there {
             self.rename(kind, key);
             let concerned = self.load_balancer_of(kind, key);

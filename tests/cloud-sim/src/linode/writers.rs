@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::response::Response;
+use futures::future::{BoxFuture, ready};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::certificate::REDACTED;
 use super::kind::Kind;
 use super::lock;
 use super::state::State;
-use crate::door::{Door, Held};
+use crate::door::{Door, Entry, Held};
 use crate::request::Asked;
 
 /// The writes on one NodeBalancer.
@@ -28,7 +28,8 @@ pub struct Writes {
 
 type Counts = Arc<Mutex<BTreeMap<u64, Writes>>>;
 
-/// Lets every request in, counts the writes, and keeps the keys of certificates out of the log.
+/// Lets every request in, counts the writes, and keeps the keys of certificates and the passwords of machines
+/// out of the log.
 #[derive(Clone)]
 pub(super) struct Writers {
     state: Handle,
@@ -54,6 +55,18 @@ impl Writers {
         counts(&self.counts).clone()
     }
 
+    fn begin(&self, balancer: u64) -> Writing {
+        let mut counts = counts(&self.counts);
+        let writes = counts.entry(balancer).or_default();
+        writes.all += 1;
+        writes.now += 1;
+        writes.most_at_once = writes.most_at_once.max(writes.now);
+        Writing {
+            counts: self.counts.clone(),
+            balancer,
+        }
+    }
+
     fn balancer(&self, asked: &Asked, body: &Option<Value>) -> Option<u64> {
         let body = body.as_ref().unwrap_or(&Value::Null);
         let is_write = asked.method != Method::GET && asked.method != Method::HEAD;
@@ -70,26 +83,21 @@ impl Door for Writers {
         balancer.is_some_and(|id| counts.get(&id).is_some_and(|writes| writes.now > 0))
     }
 
-    fn enter(&self, asked: &Asked, body: &Option<Value>) -> Result<Held, Box<Response>> {
-        let Some(balancer) = self.balancer(asked, body) else {
-            return Ok(Box::new(()));
+    fn enter<'a>(&'a self, asked: &'a Asked, body: &'a Option<Value>) -> BoxFuture<'a, Entry> {
+        let held: Held = match self.balancer(asked, body) {
+            None => Box::new(()),
+            Some(balancer) => Box::new(self.begin(balancer)),
         };
-        let mut counts = counts(&self.counts);
-        let writes = counts.entry(balancer).or_default();
-        writes.all += 1;
-        writes.now += 1;
-        writes.most_at_once = writes.most_at_once.max(writes.now);
-        Ok(Box::new(Writing {
-            counts: self.counts.clone(),
-            balancer,
-        }))
+        Box::pin(ready(Ok(held)))
     }
 
     fn redact(&self, body: &mut Value) {
         match body {
             Value::Object(object) => {
-                if let Some(key) = object.get_mut("ssl_key") {
-                    *key = json!(REDACTED);
+                for secret in ["ssl_key", "root_pass"] {
+                    if let Some(secret) = object.get_mut(secret) {
+                        *secret = json!(REDACTED);
+                    }
                 }
                 object.values_mut().for_each(|value| self.redact(value));
             }

@@ -6,11 +6,14 @@ use std::time::Duration;
 use http::HeaderMap;
 use mooring_cloud_sim::TOKEN;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// No answer of a test takes longer.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// The header that says where a request is sent to: unless it is given, the address of the connection.
+pub(crate) const HOST: &str = "Host";
 
 /// An answer, as far as it came.
 #[derive(Debug)]
@@ -118,16 +121,28 @@ async fn exchange(
     body: &str,
 ) -> Option<Answer> {
     let address = url.strip_prefix("http://").expect("an address");
-    let mut stream = match TcpStream::connect(address).await {
+    let stream = match TcpStream::connect(address).await {
         Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
         connected => connected.expect("a connection"),
     };
-    let headers: String = headers
-        .iter()
-        .map(|(k, v)| format!("{k}: {v}\r\n"))
-        .collect();
+    let host = headers.iter().find(|(name, _)| *name == HOST);
+    let host = host.map_or(address, |(_, host)| host);
+    talk(stream, host, method, path, headers, body).await
+}
+
+/// A request to this host, on a connection that there is.
+pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    host: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<Answer> {
+    let headers = headers.iter().filter(|(name, _)| *name != HOST);
+    let headers: String = headers.map(|(k, v)| format!("{k}: {v}\r\n")).collect();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n{headers}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\n{HOST}: {host}\r\nConnection: close\r\n{headers}\r\n{body}"
     );
     // What was reset already is seen when reading.
     let _ = stream.write_all(request.as_bytes()).await;

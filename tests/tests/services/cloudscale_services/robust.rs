@@ -53,6 +53,7 @@ async fn a_cloud_that_is_slow_and_strict_is_waited_for() {
         provisioning: Duration::from_millis(500),
         change_time: Duration::from_millis(150),
         refuse_while_changing: true,
+        refuse_concurrent_writes: true,
         strict_deletes: true,
         late_deletes: Duration::from_secs(1),
         pool_deletes_cascade_listeners: false,
