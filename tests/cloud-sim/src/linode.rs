@@ -6,7 +6,7 @@
 //! | token | `Authorization: Bearer`, otherwise 401; with its scopes, and the grants of its user |
 //! | paging | `page` from 1, `page_size` 25 to 500, 100 if absent; outside of that 400; a page after the last 404 |
 //! | `X-Filter` | equality and the operators, on the fields that can be filtered on; otherwise 400 |
-//! | limits | all requests, and listings apart, in windows of a minute: `X-RateLimit-…` headers, 429 with `Retry-After` |
+//! | limits | all requests, and listings apart, in windows of a minute, new Linodes in windows of 15 seconds: `X-RateLimit-…` headers, 429 with `Retry-After` |
 //! | writes | fields that are missing or wrong, and what does not go together: 400; unknown fields are ignored |
 //! | NodeBalancers | one config per port for UDP and one for the rest; nodes at private addresses of Linodes of the region, at their IPv6 addresses, or in the subnet of a VPC |
 //! | TLS | a certificate is shown as its common name and fingerprint; its key is in no answer, in no log, and not kept |
@@ -45,6 +45,7 @@ mod firewalls;
 mod go_controller;
 mod instance;
 mod instance_ips;
+mod instances;
 mod kind;
 mod limits;
 mod node_balancers;
@@ -209,9 +210,7 @@ impl Linode {
 
     /// An instance is deleted; whether it was there.
     pub fn remove(&self, id: u64) -> bool {
-        let mut state = self.state();
-        vpc_interfaces::detach(&mut state, id);
-        state.instances.remove(&id.to_string())
+        self.state().remove_instance(id)
     }
 
     /// Changes what the API shows of an instance.

@@ -16,6 +16,7 @@ mod ip_blocks;
 mod linode;
 mod linode_access;
 mod linode_addresses;
+mod linode_creation;
 mod linode_interfaces;
 mod linode_left_by_go;
 mod load_balancers;

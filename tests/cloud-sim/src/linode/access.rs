@@ -8,8 +8,24 @@ use serde_json::{Value, json};
 
 use super::answers::{error, refusal};
 
-const SCOPES: HeaderName = HeaderName::from_static("x-oauth-scopes");
+const OWN: HeaderName = HeaderName::from_static("x-oauth-scopes");
 const ACCEPTED: HeaderName = HeaderName::from_static("x-accepted-oauth-scopes");
+
+/// What tokens can be made for.
+pub(super) const SCOPES: [&str; 12] = [
+    "account:read_only",
+    "account:read_write",
+    "firewall:read_only",
+    "firewall:read_write",
+    "ips:read_only",
+    "ips:read_write",
+    "linodes:read_only",
+    "linodes:read_write",
+    "nodebalancers:read_only",
+    "nodebalancers:read_write",
+    "vpc:read_only",
+    "vpc:read_write",
+];
 
 /// What a token may do. By default everything.
 #[derive(Clone, Debug)]
@@ -25,6 +41,8 @@ pub struct Access {
 /// What a restricted user may do. What such a user makes is granted to him.
 #[derive(Clone, Debug)]
 pub struct Grants {
+    /// Whether the user may add Linodes.
+    pub adds_linodes: bool,
     /// Whether the user may add NodeBalancers.
     pub adds_node_balancers: bool,
     /// Whether the user may add firewalls.
@@ -68,6 +86,7 @@ impl Default for Access {
 impl Default for Grants {
     fn default() -> Self {
         Self {
+            adds_linodes: true,
             adds_node_balancers: true,
             adds_firewalls: true,
             refusal: StatusCode::FORBIDDEN,
@@ -112,7 +131,7 @@ impl Access {
             "read_write"
         };
         let accepted = area(path).map(|area| (ACCEPTED, format!("{area}:{right}")));
-        let headers = accepted.into_iter().chain([(SCOPES, scopes)]);
+        let headers = accepted.into_iter().chain([(OWN, scopes)]);
         let headers = headers.filter_map(|(name, value)| {
             let value = HeaderValue::try_from(value).ok()?;
             Some((name, value))
@@ -152,6 +171,7 @@ impl Access {
         };
         Some(json!({
             "global": {
+                "add_linodes": grants.adds_linodes,
                 "add_nodebalancers": grants.adds_node_balancers,
                 "add_firewalls": grants.adds_firewalls,
                 "account_access": null,
@@ -171,6 +191,9 @@ impl Grants {
 
     fn refusal_of(&self, reads: bool, path: &[&str]) -> Option<StatusCode> {
         let (entity, key) = match path {
+            ["linode", "instances"] if !reads && !self.adds_linodes => {
+                return Some(StatusCode::FORBIDDEN);
+            }
             ["nodebalancers"] if !reads && !self.adds_node_balancers => {
                 return Some(StatusCode::FORBIDDEN);
             }
@@ -192,7 +215,7 @@ impl Grants {
 
 /// What a refused token is told about scopes.
 pub(super) fn unknown_scopes() -> HeaderMap {
-    HeaderMap::from_iter([(SCOPES, HeaderValue::from_static("unknown"))])
+    HeaderMap::from_iter([(OWN, HeaderValue::from_static("unknown"))])
 }
 
 /// What the scopes of a token call the things at a path.

@@ -11,15 +11,16 @@ use axum::routing::get;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-use super::access::{Entity, unknown_scopes};
+use super::access::unknown_scopes;
 use super::answers::{Answer, Refusal, error, ok};
 use super::filter::Filter;
+use super::limits::Counted;
 use super::lock;
 use super::paging::page;
 use super::state::{State, Vpc};
 use super::{
-    config_nodes, configs, firewall_devices, firewalls, instance_ips, node_balancers, reserved_ips,
-    vpc_interfaces,
+    config_nodes, configs, firewall_devices, firewalls, instance_ips, instances, node_balancers,
+    reserved_ips, vpc_interfaces,
 };
 use crate::request::decoded;
 use crate::rows::{Row, body};
@@ -27,7 +28,6 @@ use crate::rows::{Row, body};
 /// A shared state.
 pub(super) type Handle = Arc<Mutex<State>>;
 
-const INSTANCE_FIELDS: &[&str] = &["id", "label", "group", "region", "image", "tags", "ipv4"];
 const VPC_FIELDS: &[&str] = &["id", "label", "region"];
 const SUBNET_FIELDS: &[&str] = &["id", "label"];
 const VPC_IP_FIELDS: &[&str] = &["vpc_id", "subnet_id", "linode_id", "region", "active"];
@@ -37,14 +37,13 @@ pub(super) fn router(state: Handle) -> Router {
     let version = Router::new()
         .route("/profile", get(profile))
         .route("/profile/grants", get(grants))
-        .route("/linode/instances", get(instances))
-        .route("/linode/instances/{id}", get(instance))
         .route("/vpcs", get(vpcs))
         .route("/vpcs/{id}", get(vpc))
         .route("/vpcs/{id}/subnets", get(subnets))
         .route("/vpcs/{id}/subnets/{subnet}", get(subnet))
         .route("/vpcs/{id}/ips", get(ips))
         .route("/vpcs/{id}/ipv6s", get(ipv6s))
+        .merge(instances::routes())
         .merge(node_balancers::routes())
         .merge(configs::routes())
         .merge(config_nodes::routes())
@@ -74,15 +73,24 @@ fn is_beta(segments: &[&str]) -> bool {
     )
 }
 
+/// Which limit a request is held to.
+pub(super) fn counted(method: &Method, path: &str) -> Counted {
+    let is_single = path.ends_with(|c: char| c.is_ascii_digit());
+    let mut others = ["/profile", "/stats", "/rules"].iter();
+    if method == Method::GET && !is_single && !others.any(|one| path.ends_with(one)) {
+        Counted::Listing
+    } else if method == Method::POST && path.ends_with("/linode/instances") {
+        Counted::Creation
+    } else {
+        Counted::Other
+    }
+}
+
 /// The token and what it may do, and the limits.
 async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
     let segments: Vec<&str> = path.split('/').skip(2).collect();
-    let is_listing = request.method() == Method::GET
-        && !path.ends_with(|c: char| c.is_ascii_digit())
-        && !["/profile", "/stats", "/rules"]
-            .iter()
-            .any(|one| path.ends_with(one));
+    let counted_as = counted(request.method(), path);
     let (counted, lacks_beta, scopes) = {
         let mut state = lock(&state);
         let wanted = format!("Bearer {}", state.token);
@@ -96,7 +104,7 @@ async fn gate(Shared(state): Shared<Handle>, mut request: Request<Body>, next: N
         if lacks_beta && is_beta(&segments) {
             return error(StatusCode::NOT_FOUND);
         }
-        let counted = state.limits.count(is_listing);
+        let counted = state.limits.count(counted_as);
         let allowed = state.access.check(request.method(), &segments);
         let counted = counted.and_then(|headers| allowed.map(|()| headers));
         let scopes = state.access.headers(request.method(), &segments);
@@ -164,17 +172,6 @@ async fn grants(Shared(state): Shared<Handle>) -> Response {
         || StatusCode::NO_CONTENT.into_response(),
         |shown| ok(shown.to_string()),
     )
-}
-
-async fn instances(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {
-    let state = lock(&state);
-    let instances = state.instances.iter();
-    let instances = instances.filter(|row| state.access.sees(Entity::Linode, row.key()));
-    listing(instances, INSTANCE_FIELDS, &headers, &uri)
-}
-
-async fn instance(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {
-    one(lock(&state).instances.get(&id))
 }
 
 async fn vpcs(Shared(state): Shared<Handle>, headers: HeaderMap, uri: Uri) -> Response {

@@ -18,6 +18,8 @@ pub struct Behaviour {
     pub delisted_after: Duration,
     /// How long a listing of a firewall's devices still shows one that was deleted.
     pub detached_after: Duration,
+    /// How long a new Linode is `provisioning`.
+    pub provisioned_after: Duration,
     /// How long a node is `Unknown` before its check finds it `UP`.
     pub checked_after: Duration,
     /// Whether tags are shown in alphabetical order, instead of in the order given.
@@ -46,6 +48,7 @@ impl Behaviour {
                 "found_after" => self.found_after = seconds()?,
                 "delisted_after" => self.delisted_after = seconds()?,
                 "detached_after" => self.detached_after = seconds()?,
+                "provisioned_after" => self.provisioned_after = seconds()?,
                 "checked_after" => self.checked_after = seconds()?,
                 "sorts_tags" => self.sorts_tags = flag()?,
                 "several_firewalls" => self.several_firewalls = flag()?,
@@ -58,8 +61,9 @@ impl Behaviour {
 }
 
 impl State {
-    /// Nodes that were checked by now are `UP`. A config without a check knows nothing of its nodes.
+    /// What is on its way has come by now. Nodes that were checked by now are `UP`. A config without a check knows nothing of its nodes.
     pub(super) fn settle(&mut self) {
+        self.provision();
         let (after, now) = (self.behaviour.checked_after, Instant::now());
         let nodes = self.rows(Kind::Node).iter();
         let unchecked =

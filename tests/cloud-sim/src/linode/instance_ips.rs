@@ -126,7 +126,7 @@ async fn create(Shared(state): Shared<Handle>, Path(id): Path<String>, body: Byt
     Ok(ok(shown(&instance, address).to_string()))
 }
 
-fn free_private(state: &State) -> Ipv4Addr {
+pub(super) fn free_private(state: &State) -> Ipv4Addr {
     let instances = state.instances.iter();
     let taken: Vec<Ipv4Addr> = instances.flat_map(|row| addresses(row.value())).collect();
     let mut all = (u32::from(FIRST_PRIVATE)..).map(Ipv4Addr::from);

@@ -1,6 +1,6 @@
 //! The kinds of objects that can be written.
 
-/// What an object is, apart from Linodes and VPCs, which no request here writes.
+/// What an object is, apart from Linodes and VPCs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A NodeBalancer.

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::access::Access;
 use super::answers::Refusal;
 use super::behaviour::Behaviour;
+use super::firewall_devices;
 use super::instance::{complete, merge};
 use super::kind::Kind;
 use super::limits::Limits;
-use super::vpc_interfaces::VpcInterface;
+use super::vpc_interfaces::{self, VpcInterface};
 use crate::TOKEN;
 use crate::rows::{Row, Rows};
 use crate::traffic::History;
@@ -39,6 +40,8 @@ pub(super) struct State {
     pub(super) limits: Limits,
     pub(super) behaviour: Behaviour,
     pub(super) instances: Rows,
+    /// New instances since when they are on their way, and what they are afterwards.
+    pub(super) provisioning: Vec<(Instant, String, &'static str)>,
     /// The addresses that instances share, by instance.
     pub(super) shared: BTreeMap<u64, Vec<String>>,
     pub(super) vpcs: Rows,
@@ -61,6 +64,7 @@ impl State {
             limits: Limits::default(),
             behaviour: Behaviour::default(),
             instances: Rows::default(),
+            provisioning: Vec::new(),
             shared: BTreeMap::new(),
             vpcs: Rows::default(),
             of_vpc: BTreeMap::new(),
@@ -148,6 +152,13 @@ impl State {
         let id = self.id(&given);
         self.instances.add(id.to_string(), complete(&given, id));
         id
+    }
+
+    /// An instance is deleted; whether it was there.
+    pub(super) fn remove_instance(&mut self, id: u64) -> bool {
+        vpc_interfaces::detach(self, id);
+        firewall_devices::detach_all(self, "linode", id);
+        self.instances.remove(&id.to_string())
     }
 
     pub(super) fn add_vpc(&mut self, given: Value) -> u64 {

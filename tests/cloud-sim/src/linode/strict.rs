@@ -140,15 +140,7 @@ fn check_value(name: &str, is: Is, value: &Value, errors: &mut Errors) {
             let good = text.is_some_and(|text| all.contains(&text));
             (!good).then(|| format!("Must be one of {}", all.join(", ")))
         }
-        Is::Tags => {
-            let tags = value.as_array();
-            let good = |tag: &Value| {
-                let length = tag.as_str().map(|tag| tag.trim().chars().count());
-                length.is_some_and(|length| (3..=50).contains(&length))
-            };
-            let good = tags.is_some_and(|tags| tags.iter().all(good));
-            (!good).then(|| "Tags must be 3-50 characters".to_owned())
-        }
+        Is::Tags => return check_tags(name, value, errors),
         Is::Ids => {
             let ids = value.as_array();
             let good = ids.is_some_and(|ids| ids.iter().all(Value::is_u64));
@@ -179,6 +171,26 @@ fn check_list(name: &str, value: &Value, fields: &[Field], errors: &mut Errors) 
         match item.as_object() {
             Some(object) => check(&format!("{name}."), object, fields, errors),
             None => errors.add(name, "Must be of type Object"),
+        }
+    }
+}
+
+/// Each tag that is wrong is an error of its own, which names it.
+fn check_tags(name: &str, value: &Value, errors: &mut Errors) {
+    let Some(tags) = value.as_array() else {
+        return errors.add(name, "Must be of type Array");
+    };
+    for (index, tag) in tags.iter().enumerate() {
+        let name = format!("{name}[{index}]");
+        match tag.as_str() {
+            None => errors.add(name, "Must be of type String"),
+            Some(tag) if !(3..=50).contains(&tag.trim().chars().count()) => {
+                errors.add(
+                    name,
+                    format!("Tag '{tag}' must be between 3 and 50 characters"),
+                );
+            }
+            Some(_) => {}
         }
     }
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::response::Response;
 use futures::future::{BoxFuture, ready};
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::api::Handle;
+use super::access::unknown_scopes;
+use super::api::{Handle, counted};
 use super::certificate::REDACTED;
 use super::kind::Kind;
 use super::lock;
@@ -104,6 +106,20 @@ impl Door for Writers {
             Value::Array(values) => values.iter_mut().for_each(|value| self.redact(value)),
             _ => {}
         }
+    }
+
+    /// What every answer says of limits and scopes.
+    fn dress(&self, asked: &Asked, answer: &mut Response) {
+        let segments: Vec<&str> = asked.path.split('/').skip(2).collect();
+        let state = lock(&self.state);
+        state
+            .limits
+            .dress(counted(&asked.method, &asked.path), answer);
+        let scopes = match answer.status() {
+            StatusCode::UNAUTHORIZED => unknown_scopes(),
+            _ => state.access.headers(&asked.method, &segments),
+        };
+        answer.headers_mut().extend(scopes);
     }
 }
 

@@ -224,7 +224,7 @@ async fn firewalls_refuse_labels_rules_and_devices_that_are_wrong() {
             json!({ "nodebalancers": [4711] }),
             "devices.nodebalancers[0]".to_owned(),
         ),
-        ("/tags", json!(["ab"]), "tags".to_owned()),
+        ("/tags", json!(["ab"]), "tags[0]".to_owned()),
     ] {
         let mut body = firewall("fw-1");
         body["devices"] = json!({});

@@ -43,8 +43,8 @@ async fn create_refuses_fields_that_are_missing_or_wrong() {
         ("/client_conn_throttle", json!(-1), "client_conn_throttle"),
         ("/type", json!("huge"), "type"),
         ("/tags", json!("kubernetes"), "tags"),
-        ("/tags", json!([""]), "tags"),
-        ("/tags", json!(["x".repeat(51)]), "tags"),
+        ("/tags", json!([""]), "tags[0]"),
+        ("/tags", json!(["abc", "x".repeat(51)]), "tags[1]"),
         ("/firewall_id", json!(4711), "firewall_id"),
         ("/ipv4", json!("192.0.2.1"), ""),
         ("/ipv4", json!(""), ""),
@@ -62,7 +62,7 @@ async fn create_refuses_fields_that_are_missing_or_wrong() {
     }
     let everything = json!({ "label": "a", "client_conn_throttle": 99, "tags": ["b"] });
     let refused = post(&linode, "/nodebalancers", &everything).await;
-    let all = ["region", "label", "client_conn_throttle", "tags"];
+    let all = ["region", "label", "client_conn_throttle", "tags[0]"];
     assert_eq!(
         fields(&refused),
         all,
@@ -132,7 +132,7 @@ async fn update_refuses_what_create_refuses() {
             json!({ "client_udp_sess_throttle": "1" }),
             "client_udp_sess_throttle",
         ),
-        (json!({ "tags": ["ab"] }), "tags"),
+        (json!({ "tags": ["ab"] }), "tags[0]"),
     ] {
         assert_eq!(
             fields(&put(&linode, &path(&a), &body).await),
