@@ -2,6 +2,9 @@
 //! `/_sim/`, without a token, and neither in the log nor touched by faults. What only one cloud can
 //! be asked, its own module adds.
 
+mod machines;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Router;
@@ -9,13 +12,16 @@ use axum::body::{Body, Bytes};
 use axum::extract::State as Shared;
 use axum::response::Response;
 use axum::routing::{get, post};
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::door::Handles;
 use super::request::PathPattern;
 use super::{Fault, When};
+
+pub(super) use machines::{Machines, machines, put};
 
 /// How long nobody is at home unless it is said.
 const A_WHILE: f64 = 5.0;
@@ -53,12 +59,23 @@ pub(super) fn seconds(body: &Bytes, wish: impl FnOnce(Duration)) -> Response {
     }
 }
 
+/// What was asked for, if it can be understood.
+pub(super) fn wish<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response>> {
+    serde_json::from_slice(body).map_err(|error| Box::new(refused(&error.to_string())))
+}
+
 /// What was asked for cannot be understood.
 pub(super) fn refused(why: &str) -> Response {
     with_body(
         StatusCode::BAD_REQUEST,
         json!({ "detail": why }).to_string(),
     )
+}
+
+/// There is no such thing.
+fn missing() -> Response {
+    let body = json!({ "detail": "there is none" });
+    with_body(StatusCode::NOT_FOUND, body.to_string())
 }
 
 fn with_body(status: StatusCode, body: String) -> Response {
@@ -81,6 +98,7 @@ struct Wish {
     fault: String,
     status: u16,
     retry_after: Option<u64>,
+    headers: BTreeMap<String, String>,
     delay: f64,
     executed: bool,
     body: Option<Value>,
@@ -97,6 +115,7 @@ impl Default for Wish {
             fault: "status".to_owned(),
             status: 500,
             retry_after: None,
+            headers: BTreeMap::new(),
             delay: 0.0,
             executed: false,
             body: None,
@@ -140,6 +159,14 @@ impl Wish {
         if let Some(wait) = self.retry_after {
             fault = fault.retry_after(Duration::from_secs(wait));
         }
+        for (name, value) in &self.headers {
+            let is_header =
+                HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+            if !is_header {
+                return Err("headers: give names of headers with what they hold");
+            }
+            fault = fault.header(name, value);
+        }
         Ok(if self.executed {
             fault.executed()
         } else {
@@ -169,9 +196,9 @@ async fn calls(Shared(handles): Shared<Handles>) -> Response {
 }
 
 async fn inject(Shared(handles): Shared<Handles>, body: Bytes) -> Response {
-    let wish: Wish = match serde_json::from_slice(&body) {
+    let wish: Wish = match wish(&body) {
         Ok(wish) => wish,
-        Err(error) => return refused(&error.to_string()),
+        Err(refusal) => return *refusal,
     };
     match (wish.when(), wish.fault()) {
         (Ok(when), Ok(fault)) => {

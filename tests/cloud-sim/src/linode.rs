@@ -38,6 +38,7 @@ mod config_rules;
 mod configs;
 mod contents;
 mod control;
+mod control_rights;
 mod filter;
 mod firewall_devices;
 mod firewall_rules;

@@ -9,6 +9,7 @@ mod brightbox_traffic;
 mod client;
 mod cloudscale;
 mod configs_strict;
+mod control;
 mod failures;
 mod firewalls;
 mod hosts;

@@ -102,19 +102,38 @@ These can be asked without a token:
   GET /_sim/state      what there is; of cloudscale without what differs from run to run
   GET /_sim/calls      what was asked so far
   GET /_sim/traffic    of cloudscale: what is served, which listeners were down and for how long
+  POST /_sim/machines  a new machine, as the API shows it, but for what is absent: {\"label\": \"n1\"};
+                       answered with its id
+  PATCH, DELETE /_sim/machines/<id>
+                       a machine has other values in these fields, or is gone
+  POST /_sim/access    what the credentials may do: {\"revoked\": true}; of linode also
+                       {\"scopes\": [\"nodebalancers:read_only\"], \"reserves\": false, \"grants\":
+                       {\"add_linodes\": true, \"add_nodebalancers\": false, \"add_firewalls\": true,
+                       \"refusal\": 404, \"nodebalancer\": [{\"id\": 7, \"permissions\":
+                       \"read_only\"}]}}; of phoenixnap also {\"scopes\": [\"bmc.read\"]}
+  POST /_sim/limits    how much may be asked, or be there: of linode {\"seconds\": 60, \"all\": 1600,
+                       \"listings\": 200, \"creations\": 20}, of brightbox {\"cloud_ips\": 5,
+                       \"load_balancers\": 2}, of phoenixnap {\"stock\": 3, \"quota\": 5,
+                       \"blocks_per_network\": 10}, all of it optional; of cloudscale no limit is known
   GET /_sim/writes     of linode: how many writes there were on each NodeBalancer, and how many at
                        once
   POST /_sim/behaviour of linode: {\"listed_after\": 5, \"found_after\": 5, \"delisted_after\": 5,
-                       \"detached_after\": 5, \"checked_after\": 5, \"sorts_tags\": true,
+                       \"detached_after\": 5, \"checked_after\": 5, \"provisioned_after\": 5, \"sorts_tags\": true,
                        \"several_firewalls\": true, \"beta_apart\": true}, all of it optional, lengths in seconds
                        of brightbox: {\"creating\": 5, \"deleting\": 5, \"deleted_shown\": 60,
                        \"mapping\": 5, \"validating\": 5, \"emptying\": 5, \"listed_after\": 5,
-                       \"token_lifetime\": 60}, the same
+                       \"token_lifetime\": 60, \"acme_in_listings\": true, \"invalid_domains\":
+                       [\"a.example\"]}, the same
+                       of cloudscale: {\"provisioning\": 5, \"change_time\": 5, \"late_deletes\": 5,
+                       \"listed_after\": 5, \"refuse_while_changing\": true,
+                       \"refuse_concurrent_writes\": false, \"strict_deletes\": false,
+                       \"pool_deletes_cascade_listeners\": false}, the same
   GET /_sim/ledger     of phoenixnap: what was bought and given back
   POST /_sim/advance   of phoenixnap and brightbox: so much time passes at once: {\"seconds\": 300}
   DELETE /_sim/tokens  of phoenixnap and brightbox: no token is good any more
   POST /_sim/faults    what is to go wrong: {\"path\": \"**/listeners\", \"method\": \"POST\",
                        \"writes\": true, \"nth\": 2, \"times\": 1, \"status\": 429, \"retry_after\": 5,
+                       \"headers\": {\"X-Maintenance-Mode\": \"1\"},
                        \"fault\": \"status\", \"executed\": true, \"delay\": 1.5,
                        \"body\": {}}, all of it optional; body goes with status; fault: status,
                        hang, html, cut, torn, dropped, slow, late; path: * is one segment,

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::kind::Kind;
 use super::machine::Machine;
-use super::tokens::CLIENT_SECRET;
 use super::{Brightbox, snapshot};
 use crate::CloudState;
 
@@ -117,7 +116,6 @@ impl Brightbox {
 
     /// The client has another secret, or the one that it had at first.
     pub fn change_secret(&self, is_changed: bool) {
-        let secret = if is_changed { "another" } else { CLIENT_SECRET };
-        secret.clone_into(&mut self.state().tokens.secret);
+        self.state().tokens.change_secret(is_changed);
     }
 }

@@ -1,5 +1,6 @@
 //! Questions about this simulation that only it can be asked.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Router;
@@ -8,13 +9,14 @@ use axum::extract::State as Shared;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::answers::error;
 use super::behaviour::Behaviour;
 use super::kind::Kind;
 use super::{Handle, lock};
-use crate::control;
+use crate::control::{self, Machines, machines, put};
 use crate::door::Handles;
 
 pub(super) fn router(state: Handle, handles: Handles) -> Router {
@@ -23,9 +25,81 @@ pub(super) fn router(state: Handle, handles: Handles) -> Router {
         .route("/_sim/advance", post(advance))
         .route("/_sim/behaviour", post(behave))
         .route("/_sim/tokens", delete(revoke))
-        .with_state(state)
+        .route("/_sim/access", post(access))
+        .route("/_sim/limits", post(limit))
+        .with_state(state.clone())
+        .merge(machines(state))
         .merge(control::router(handles))
         .fallback(|| async { error(StatusCode::NOT_FOUND) })
+}
+
+/// What the client may do.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Access {
+    /// Whether its secret is not good any more, nor any token.
+    revoked: bool,
+}
+
+/// How much the account may have. What is absent stays as it is.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Limits {
+    cloud_ips: Option<usize>,
+    load_balancers: Option<usize>,
+}
+
+impl Machines for Handle {
+    fn add(&self, machine: &Value) -> Result<Value, String> {
+        let mut state = lock(self);
+        let id = machine["id"].as_str().unwrap_or_default();
+        if state.rows(Kind::Server).get(id).is_some() {
+            return Err(format!("{id}: there is one already"));
+        }
+        let added = state.add(Kind::Server, machine);
+        added.map_or_else(|error| Err(format!("{error:#}")), |id| Ok(json!(id)))
+    }
+
+    fn change(&self, id: &str, fields: &Map<String, Value>) -> bool {
+        let mut state = lock(self);
+        let servers = state.rows_mut(Kind::Server);
+        let there = servers.change(id, |server| put(server, fields));
+        state.record_all("");
+        there
+    }
+
+    fn remove(&self, id: &str) -> bool {
+        lock(self).take(Kind::Server, id)
+    }
+}
+
+/// `{"revoked": true}`.
+async fn access(Shared(state): Shared<Handle>, body: Bytes) -> Response {
+    let access: Access = match control::wish(&body) {
+        Ok(access) => access,
+        Err(refusal) => return *refusal,
+    };
+    let mut state = lock(&state);
+    state.tokens.change_secret(access.revoked);
+    if access.revoked {
+        state.tokens.revoke();
+    }
+    control::done()
+}
+
+/// `{"cloud_ips": 5, "load_balancers": 2}`.
+async fn limit(Shared(state): Shared<Handle>, body: Bytes) -> Response {
+    let limits: Limits = match control::wish(&body) {
+        Ok(limits) => limits,
+        Err(refusal) => return *refusal,
+    };
+    let mut state = lock(&state);
+    let behaviour = &mut state.behaviour;
+    let all = &mut behaviour.cloud_ips_limit;
+    *all = limits.cloud_ips.unwrap_or(*all);
+    let all = &mut behaviour.load_balancers_limit;
+    *all = limits.load_balancers.unwrap_or(*all);
+    control::done()
 }
 
 /// All there is, in the form of a state file.
@@ -45,14 +119,19 @@ async fn advance(Shared(state): Shared<Handle>, body: Bytes) -> Response {
 }
 
 /// `{"creating": 1.5, "deleting": 1, "mapping": 0.5, "unmapping": 6, "validating": 2, "emptying": 0,
-/// "listed_after": 5, "deletion_shown": 2, "deleted_shown": 60, "token_lifetime": 60, "numeric_names": true}`, all
+/// "listed_after": 5, "deletion_shown": 2, "deleted_shown": 60, "token_lifetime": 60, "numeric_names": true,
+/// "acme_in_listings": true, "takes_no_nodes": true, "keeps_last_node": true, "invalid_domains": ["a.example"]}`, all
 /// of it optional, times in seconds.
 async fn behave(Shared(state): Shared<Handle>, body: Bytes) -> Response {
     let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut state = lock(&state);
     for (name, value) in wish.as_object().into_iter().flatten() {
-        if let ("numeric_names", Some(value)) = (name.as_str(), value.as_bool()) {
-            state.behaviour.numeric_names = value;
+        if let (Some(flag), Some(value)) = (flag_of(&mut state.behaviour, name), value.as_bool()) {
+            *flag = value;
+            continue;
+        }
+        if let ("invalid_domains", Ok(domains)) = (name.as_str(), BTreeSet::deserialize(value)) {
+            state.behaviour.invalid_domains = domains;
             continue;
         }
         let length = value.as_f64().map(Duration::try_from_secs_f64);
@@ -62,6 +141,16 @@ async fn behave(Shared(state): Shared<Handle>, body: Bytes) -> Response {
         }
     }
     control::done()
+}
+
+fn flag_of<'a>(behaviour: &'a mut Behaviour, name: &str) -> Option<&'a mut bool> {
+    Some(match name {
+        "numeric_names" => &mut behaviour.numeric_names,
+        "acme_in_listings" => &mut behaviour.acme_in_listings,
+        "takes_no_nodes" => &mut behaviour.takes_no_nodes,
+        "keeps_last_node" => &mut behaviour.keeps_last_node,
+        _ => return None,
+    })
 }
 
 fn length_of<'a>(behaviour: &'a mut Behaviour, name: &str) -> Option<&'a mut Duration> {

@@ -39,7 +39,7 @@ struct Token {
 
 pub(super) struct Tokens {
     /// The secret that the client has now.
-    pub(super) secret: String,
+    secret: String,
     good: Vec<Token>,
 }
 
@@ -67,6 +67,12 @@ impl Tokens {
     /// No token is good any more, also none that renews another.
     pub(super) fn revoke(&mut self) {
         self.good.clear();
+    }
+
+    /// The client has another secret, or the one that it had at first.
+    pub(super) fn change_secret(&mut self, is_changed: bool) {
+        let secret = if is_changed { "another" } else { CLIENT_SECRET };
+        secret.clone_into(&mut self.secret);
     }
 
     fn issue(&mut self, is_of_user: bool, until: Instant) -> (String, Option<String>) {

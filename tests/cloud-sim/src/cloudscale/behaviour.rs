@@ -46,6 +46,35 @@ impl Default for Behaviour {
     }
 }
 
+impl Behaviour {
+    /// This behaviour with the fields of a JSON object changed: durations in seconds.
+    pub(super) fn with(mut self, wish: &Value) -> Result<Self, String> {
+        for (name, value) in wish.as_object().ok_or("give an object")? {
+            let seconds = || {
+                let seconds = value.as_f64().map(Duration::try_from_secs_f64);
+                seconds
+                    .and_then(Result::ok)
+                    .ok_or(format!("{name}: give seconds"))
+            };
+            let flag = || value.as_bool().ok_or(format!("{name}: give true or false"));
+            match name.as_str() {
+                "provisioning" => self.provisioning = seconds()?,
+                "change_time" => self.change_time = seconds()?,
+                "refuse_while_changing" => self.refuse_while_changing = flag()?,
+                "refuse_concurrent_writes" => self.refuse_concurrent_writes = flag()?,
+                "strict_deletes" => self.strict_deletes = flag()?,
+                "late_deletes" => self.late_deletes = seconds()?,
+                "pool_deletes_cascade_listeners" => {
+                    self.pool_deletes_cascade_listeners = flag()?;
+                }
+                "listed_after" => self.listed_after = seconds()?,
+                _ => return Err(format!("{name}: no such behaviour")),
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// Why and until when a load balancer is changing.
 #[derive(Clone, Copy)]
 pub(super) struct Busy {

@@ -6,14 +6,17 @@ use axum::extract::State as Shared;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::answers::{error, ok};
 use super::in_flight::InFlight;
+use super::kind::Kind;
 use super::lock;
 use super::snapshot;
 use super::writes::Handle;
-use crate::control;
+use crate::TOKEN;
+use crate::control::{self, Machines, machines, put};
 use crate::door::Handles;
 
 #[derive(Clone)]
@@ -29,7 +32,10 @@ pub(super) fn router(control: Control) -> Router {
         .route("/_sim/state", get(state))
         .route("/_sim/traffic", get(traffic))
         .route("/_sim/listed-after", post(listed_after))
-        .with_state(control)
+        .route("/_sim/behaviour", post(behave))
+        .route("/_sim/access", post(access))
+        .with_state(control.clone())
+        .merge(machines(control))
         .merge(control::router(handles))
         .fallback(|| async { error(StatusCode::NOT_FOUND) })
 }
@@ -38,6 +44,58 @@ async fn state(Shared(control): Shared<Control>) -> Response {
     let mut state = lock(&control.state);
     state.settle();
     ok(snapshot::of(&state).value().to_string())
+}
+
+/// What the token may do.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Access {
+    /// Whether it is not good any more.
+    revoked: bool,
+}
+
+impl Machines for Control {
+    fn add(&self, machine: &Value) -> Result<Value, String> {
+        let mut state = lock(&self.state);
+        let uuid = machine["uuid"].as_str().unwrap_or_default().to_lowercase();
+        if state.rows(Kind::Server).get(&uuid).is_some() {
+            return Err(format!("{uuid}: there is one already"));
+        }
+        let added = state.add(Kind::Server, machine);
+        added.map_or_else(|error| Err(format!("{error:#}")), |id| Ok(json!(id)))
+    }
+
+    fn change(&self, id: &str, fields: &Map<String, Value>) -> bool {
+        lock(&self.state).change(Kind::Server, id, |server| put(server, fields))
+    }
+
+    fn remove(&self, id: &str) -> bool {
+        lock(&self.state).remove(Kind::Server, id)
+    }
+}
+
+/// `{"revoked": true}`.
+async fn access(Shared(control): Shared<Control>, body: Bytes) -> Response {
+    let access: Access = match control::wish(&body) {
+        Ok(access) => access,
+        Err(refusal) => return *refusal,
+    };
+    let token = if access.revoked { "another" } else { TOKEN };
+    token.clone_into(&mut lock(&control.state).token);
+    control::done()
+}
+
+/// Changes those fields of the behaviour that are given: durations in seconds.
+async fn behave(Shared(control): Shared<Control>, body: Bytes) -> Response {
+    let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut state = lock(&control.state);
+    match state.behaviour.with(&wish) {
+        Ok(behaviour) => {
+            state.behaviour = behaviour;
+            control::done()
+        }
+        Err(why) => control::refused(&why),
+    }
 }
 
 /// `{"seconds": 5}`: load balancers are in no listing for so long after they are made.

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::answers::error;
 use super::api::Handle;
 use super::writers::Writers;
-use super::{contents, lock};
-use crate::control;
+use super::{contents, control_rights, lock};
+use crate::control::{self, Machines, machines, put};
 use crate::door::Handles;
 
 #[derive(Clone)]
@@ -26,9 +26,36 @@ pub(super) fn router(state: Handle, writers: Writers, handles: Handles) -> Route
         .route("/_sim/state", get(shown))
         .route("/_sim/writes", get(writes))
         .route("/_sim/behaviour", post(behaviour))
-        .with_state(Control { state, writers })
+        .with_state(Control {
+            state: state.clone(),
+            writers,
+        })
+        .merge(control_rights::routes(state.clone()))
+        .merge(machines(state))
         .merge(control::router(handles))
         .fallback(|| async { error(StatusCode::NOT_FOUND) })
+}
+
+impl Machines for Handle {
+    fn add(&self, machine: &Value) -> Result<Value, String> {
+        let mut state = lock(self);
+        let id = &machine["id"];
+        if state.instances.get(&id.to_string()).is_some() {
+            return Err(format!("{id}: there is one already"));
+        }
+        Ok(json!(state.add_instance(machine.clone())))
+    }
+
+    fn change(&self, id: &str, fields: &Map<String, Value>) -> bool {
+        let mut state = lock(self);
+        let instances = &mut state.instances;
+        instances.change(id, |instance| put(instance, fields))
+    }
+
+    fn remove(&self, id: &str) -> bool {
+        let id = id.parse();
+        id.is_ok_and(|id| lock(self).remove_instance(id))
+    }
 }
 
 /// All there is, in the form of a state file.

@@ -7,7 +7,6 @@ use super::kind::Kind;
 use super::ledger::Purchase;
 use super::machine::Machine;
 use super::pending::Change;
-use super::tokens::CLIENT_SECRET;
 
 impl Phoenixnap {
     // --- servers ------------------------------------------------------------------------------
@@ -119,8 +118,7 @@ impl Phoenixnap {
 
     /// The client's secret is another from now on, or again the one it was; tokens stay good.
     pub fn change_secret(&self, changed: bool) {
-        let secret = if changed { "another" } else { CLIENT_SECRET };
-        secret.clone_into(&mut self.state().tokens.secret);
+        self.state().tokens.change_secret(changed);
     }
 
     /// What the client may ask for from now on: of `bmc`, `bmc.read`, `tags`, `tags.read`.

@@ -6,12 +6,14 @@ use axum::extract::State as Shared;
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::answers::error;
 use super::kind::Kind;
+use super::tokens::ALL_SCOPES;
 use super::{Handle, lock};
-use crate::control;
+use crate::control::{self, Machines, machines, put};
 use crate::door::Handles;
 
 pub(super) fn router(state: Handle, handles: Handles) -> Router {
@@ -21,9 +23,88 @@ pub(super) fn router(state: Handle, handles: Handles) -> Router {
         .route("/_sim/advance", post(advance))
         .route("/_sim/listed-after", post(listed_after))
         .route("/_sim/tokens", axum::routing::delete(revoke))
-        .with_state(state)
+        .route("/_sim/access", post(access))
+        .route("/_sim/limits", post(limit))
+        .with_state(state.clone())
+        .merge(machines(state))
         .merge(control::router(handles))
         .fallback(|| async { error(StatusCode::NOT_FOUND) })
+}
+
+/// What the client may do. What is absent stays as it is.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Access {
+    /// Whether its secret is not good any more, nor any token.
+    revoked: Option<bool>,
+    /// What tokens that it gets from now on are good for.
+    scopes: Option<Vec<String>>,
+}
+
+/// How much there is. What is absent stays as it is.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Limits {
+    /// How many blocks can still be bought.
+    stock: Option<u32>,
+    /// How many blocks the account may have.
+    quota: Option<usize>,
+    blocks_per_network: Option<usize>,
+}
+
+impl Machines for Handle {
+    fn add(&self, machine: &Value) -> Result<Value, String> {
+        let added = lock(self).add(Kind::Server, machine);
+        added.map_or_else(|error| Err(format!("{error:#}")), |id| Ok(json!(id)))
+    }
+
+    fn change(&self, id: &str, fields: &Map<String, Value>) -> bool {
+        lock(self).change(Kind::Server, id, |server| put(server, fields))
+    }
+
+    fn remove(&self, id: &str) -> bool {
+        lock(self).remove(Kind::Server, id)
+    }
+}
+
+/// `{"revoked": true, "scopes": ["bmc.read", "tags"]}`, all of it optional.
+async fn access(Shared(state): Shared<Handle>, body: Bytes) -> Response {
+    let access: Access = match control::wish(&body) {
+        Ok(access) => access,
+        Err(refusal) => return *refusal,
+    };
+    let mut scopes = access.scopes.iter().flatten();
+    if let Some(strange) = scopes.find(|scope| !ALL_SCOPES.contains(&scope.as_str())) {
+        return control::refused(&format!("{strange}: one of {}", ALL_SCOPES.join(", ")));
+    }
+    let mut state = lock(&state);
+    if let Some(scopes) = access.scopes {
+        state.tokens.scopes = scopes;
+    }
+    if let Some(is_revoked) = access.revoked {
+        state.tokens.change_secret(is_revoked);
+        if is_revoked {
+            state.tokens.revoke();
+        }
+    }
+    control::done()
+}
+
+/// `{"stock": 3, "quota": 5, "blocks_per_network": 10}`, all of it optional.
+async fn limit(Shared(state): Shared<Handle>, body: Bytes) -> Response {
+    let limits: Limits = match control::wish(&body) {
+        Ok(limits) => limits,
+        Err(refusal) => return *refusal,
+    };
+    let mut state = lock(&state);
+    let behaviour = &mut state.behaviour;
+    let all = &mut behaviour.stock;
+    *all = limits.stock.unwrap_or(*all);
+    let all = &mut behaviour.quota;
+    *all = limits.quota.unwrap_or(*all);
+    let all = &mut behaviour.blocks_per_network;
+    *all = limits.blocks_per_network.unwrap_or(*all);
+    control::done()
 }
 
 /// All there is, in the form of a state file.

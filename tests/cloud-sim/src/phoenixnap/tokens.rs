@@ -20,7 +20,7 @@ pub const CLIENT_ID: &str = "a-client-of-the-simulation";
 /// Its secret.
 pub const CLIENT_SECRET: &str = "a-secret-of-the-simulation-that-opens-nothing-else";
 
-const ALL_SCOPES: [&str; 4] = ["bmc", "bmc.read", "tags", "tags.read"];
+pub(super) const ALL_SCOPES: [&str; 4] = ["bmc", "bmc.read", "tags", "tags.read"];
 
 struct Token {
     text: String,
@@ -30,7 +30,7 @@ struct Token {
 
 pub(super) struct Tokens {
     /// The secret that the client has now.
-    pub(super) secret: String,
+    secret: String,
     /// What the client may ask for, which is also what it gets if it does not say.
     pub(super) scopes: Vec<String>,
     good: Vec<Token>,
@@ -56,6 +56,12 @@ impl Tokens {
     /// No token is good any more.
     pub(super) fn revoke(&mut self) {
         self.good.clear();
+    }
+
+    /// The client has another secret, or the one that it had at first.
+    pub(super) fn change_secret(&mut self, is_changed: bool) {
+        let secret = if is_changed { "another" } else { CLIENT_SECRET };
+        secret.clone_into(&mut self.secret);
     }
 
     fn issue(&mut self, scopes: Vec<String>, now: Instant, lifetime: Duration) -> String {

@@ -135,6 +135,52 @@ async fn two_writes_at_once_are_counted_and_the_second_is_refused() {
 }
 
 #[tokio::test]
+async fn two_writes_at_once_can_be_done_one_after_the_other_instead() {
+    let cloud = Arc::new(quick().await);
+    let (_, pool) = balanced(&cloud, "lb").await;
+    let url = cloud.url();
+    let queued = json!({ "refuse_concurrent_writes": false });
+    let told = send(&url, "POST", "/_sim/behaviour", &queued).await;
+    assert_eq!(told.status, 204, "{told:?}");
+    let hang = When::write("**/listeners").times(1);
+    let hang = cloud.faults().inject(hang, Fault::hang());
+    let at = |port| {
+        let (cloud, body) = (cloud.clone(), listener_of(&pool, port));
+        tokio::spawn(async move { post(&cloud, "/listeners", body).await.status })
+    };
+    let hanging = {
+        let (url, body) = (url.clone(), listener_of(&pool, 81));
+        let path = "/v1/load-balancers/listeners";
+        tokio::spawn(async move { try_send(&url, "POST", path, &body).await.is_none() })
+    };
+    hang.struck(1).await;
+    let waiting = [at(82), at(83)];
+    eventually("both wait", SOON, async || cloud.concurrent_writes() == 2).await;
+    assert_eq!(
+        cloud.all(Kind::Listener).len(),
+        1,
+        "none is done before its turn"
+    );
+    hang.lift();
+    assert!(hanging.await.unwrap(), "the first comes to nothing");
+    for write in waiting {
+        assert_eq!(write.await.unwrap(), 201);
+    }
+    assert_eq!(cloud.all(Kind::Listener).len(), 3);
+    let odd = json!({ "refuse_concurrent_writes": 1 });
+    let refused = send(&url, "POST", "/_sim/behaviour", &odd).await;
+    assert_eq!(refused.status, 400);
+    let odd = send(
+        &url,
+        "POST",
+        "/_sim/behaviour",
+        &json!({ "patience": true }),
+    )
+    .await;
+    assert_eq!(odd.status, 400);
+}
+
+#[tokio::test]
 async fn a_status_can_be_forced_and_outlives_changes() {
     let cloud = quick().await;
     let (balancer, pool) = balanced(&cloud, "lb").await;
