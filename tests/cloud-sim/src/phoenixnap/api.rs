@@ -39,6 +39,7 @@ pub(super) fn router(state: Handle) -> Router {
             }),
         )
         .route("/bmc/v1/quotas", get(quotas))
+        .route("/bmc/v1/quotas/{id}", get(one_quota))
         .nest("/bmc/v1/servers/{id}/network-configuration", memberships())
         .route(
             "/ips/v1/ip-blocks",
@@ -305,19 +306,31 @@ fn part_deleted(
     answered(delete(&mut lock(&state), &id, &part, forced))
 }
 
-/// `GET /quotas`: one of them, that of the addresses.
-async fn quotas(Shared(state): Shared<Handle>) -> Response {
-    let state = lock(&state);
+/// The only quota that there is: that of the addresses.
+fn quota(state: &State) -> Value {
     let (limit, used) = (state.behaviour.quota, state.rows(Kind::Block).len());
     let status = match used.cmp(&limit) {
         std::cmp::Ordering::Less => "WITHIN_LIMIT",
         std::cmp::Ordering::Equal => "ON_LIMIT",
         std::cmp::Ordering::Greater => "OVER_LIMIT",
     };
-    let quota = json!({
+    json!({
         "id": "bmc.ips.max_count", "name": "Public IPs", "description": "IP blocks of the account",
         "status": status, "limit": limit, "used": used, "unit": "COUNT",
         "quotaEditLimitRequestDetails": [],
-    });
-    with(StatusCode::OK, &json!([quota]))
+    })
+}
+
+async fn quotas(Shared(state): Shared<Handle>) -> Response {
+    with(StatusCode::OK, &json!([quota(&lock(&state))]))
+}
+
+/// Unlike most of what is not there, a quota is not found.
+async fn one_quota(Shared(state): Shared<Handle>, Path(id): Path<String>) -> Response {
+    let quota = quota(&lock(&state));
+    if quota["id"] == id {
+        with(StatusCode::OK, &quota)
+    } else {
+        error(StatusCode::NOT_FOUND)
+    }
 }

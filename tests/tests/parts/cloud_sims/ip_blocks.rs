@@ -272,6 +272,9 @@ async fn stock_and_quota_end() {
     });
     assert_eq!(send(&cloud, "POST", BLOCKS, &new_block()).await.status, 403);
     let quota = get(&cloud, "/bmc/v1/quotas").await.json();
+    let one = get(&cloud, "/bmc/v1/quotas/bmc.ips.max_count").await.json();
+    assert_eq!(one, quota[0]);
+    assert_eq!(get(&cloud, "/bmc/v1/quotas/bmc.ponies").await.status, 404);
     assert_eq!(
         (&quota[0]["name"], &quota[0]["status"]),
         (&json!("Public IPs"), &json!("ON_LIMIT"))
