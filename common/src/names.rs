@@ -407,7 +407,7 @@ pub mod reasons {
     /// Node announced it.
     pub const ADDRESS_CONFLICT: &str = "AddressConflict";
     /// Service, Warning: Nodes that are to carry its traffic have no machine in the cloud of its load
-    /// balancer.
+    /// balancer, or one that the token may not see.
     pub const NODE_WITHOUT_SERVER: &str = "NodeWithoutServer";
     /// Service, Warning: a load balancer that might be its own stays when it goes.
     pub const LOAD_BALANCER_KEPT: &str = "LoadBalancerKept";

@@ -72,7 +72,8 @@ impl<P: Provider> EnsurePlan<P> {
         let all = members.with_attachments(&nodes, |node, own| P::attachments(&options, node, own));
         let members = all.clone().for_nodes(&nodes, P::subnets(&options));
         let mut desired = P::desired(request, &options, &members);
-        let fingerprint = desired.fingerprint();
+        // Members that stay for now are not among what is wanted.
+        let fingerprint = desired.fingerprint().filter(|_| members.unread.is_empty());
         let there = shared.find(&query, &all, fingerprint.as_deref()).await?;
         // What a person should know is told whatever comes of the rest.
         let with_notices =

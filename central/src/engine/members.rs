@@ -1,9 +1,11 @@
 //! The machines of the Nodes that are to carry a Service's traffic.
 //!
 //! A Node whose machine cannot be told keeps no other Node from becoming a member. One that listings lack is
-//! left out only if the cloud, asked for it alone, has no such machine.
+//! left out only if the cloud, asked for it alone, has no such machine. If the token may not see it, what is its by
+//! its Node's word stays, and all others come and go.
 
 mod alone;
+mod without_server;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,10 +14,10 @@ use std::time::Duration;
 
 use alone::{Alone, Answer};
 use futures::future::join_all;
-use mooring_common::names::{labels, reasons};
 use mooring_common::node_view::NodeView;
 use mooring_common::provider_id::ProviderId;
 use tokio::time::Instant;
+use without_server::{hidden, left_out};
 
 use crate::cloud_provider::load_balancers::Notice;
 use crate::cloud_provider::{Attachment, Instances as _, Lookup};
@@ -45,8 +47,8 @@ pub struct Members {
     /// Whether nothing can be missing: every selected Node's machine is here, or certainly none of
     /// this cloud's.
     pub are_complete: bool,
-    /// The addresses of those selected Nodes, by their own word, of whose machines the cloud does not say any:
-    /// what is a member at one of these stays as it is.
+    /// The addresses of those selected Nodes, by their own word, of whose machines the cloud does not say any, and the
+    /// cloud's own names for these machines: what is a member at one of these stays as it is.
     pub unread: BTreeSet<String>,
 }
 
@@ -91,7 +93,38 @@ impl Members {
                 machine.attachments = of_node(node, std::mem::take(&mut machine.attachments));
             }
         }
+        for node in nodes {
+            if addresses(node).any(|own| self.unread.contains(&own)) {
+                let own = of_node(node, Vec::new()).into_iter();
+                self.unread.extend(own.map(|own| own.address.to_string()));
+            }
+        }
         self
+    }
+
+    /// Whether a member of this name or at this address stays although none is wanted there: not all that are
+    /// wanted are known.
+    #[must_use]
+    pub fn keeps(&self, member: &str) -> bool {
+        !self.are_complete || self.unread.contains(member)
+    }
+
+    /// The same without those that are known: enough to tell what stays.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        Self {
+            found: Vec::new(),
+            are_complete: self.are_complete,
+            unread: self.unread.clone(),
+        }
+    }
+
+    /// What is the machine's of this Node, by the Node's word, stays.
+    fn keep_those_of(&mut self, node: &NodeView, id: Option<&ProviderId>) {
+        let addresses: Vec<String> = addresses(node).collect();
+        self.are_complete &= !addresses.is_empty();
+        self.unread.extend(addresses);
+        self.unread.extend(id.map(|id| id.instance().to_owned()));
     }
 
     /// As members for these Nodes, which are selected: with their addresses in these subnets alone; none: in all.
@@ -179,6 +212,11 @@ impl MemberResolver {
         id.is_some_and(|id| self.inventory.read_id(id).is_some())
     }
 
+    /// The ID of its machine of this cloud.
+    fn read_id(&self, node: &NodeView) -> Option<ProviderId> {
+        self.inventory.read_id(node.provider_id.as_deref()?)?.ok()
+    }
+
     /// The machines of these Nodes.
     pub(super) async fn find(&self, nodes: &[Arc<NodeView>]) -> Found {
         let mut found = Found {
@@ -190,17 +228,15 @@ impl MemberResolver {
             again: None,
         };
         let members = &mut found.members;
-        let mut without = Vec::new();
+        let (mut without, mut unseen) = (Vec::new(), Vec::new());
         for (node, answer) in self.look_up_all(nodes).await {
             match answer {
                 (Lookup::Known { facts, .. }, attachments) => {
-                    let id = facts.provider_id.as_ref().map(ProviderId::instance);
                     // Whoever's network cards cannot be read may have an address nevertheless.
                     if facts.addresses.is_empty() {
-                        let known: Vec<String> = addresses(node).collect();
-                        members.are_complete &= !known.is_empty();
-                        members.unread.extend(known);
+                        members.keep_those_of(node, None);
                     }
+                    let id = facts.provider_id.as_ref().map(ProviderId::instance);
                     members.found.push(MachineOf {
                         node: node.name.clone(),
                         id: id.unwrap_or_default().to_owned(),
@@ -209,6 +245,10 @@ impl MemberResolver {
                     });
                 }
                 (Lookup::Missing | Lookup::Foreign(_), _) => without.push(node.name.as_str()),
+                (Lookup::Unsure(_), _) => {
+                    members.keep_those_of(node, self.read_id(node).as_ref());
+                    unseen.push(node.name.as_str());
+                }
                 (Lookup::Unavailable { retry_after, .. }, _) => {
                     members.are_complete = false;
                     let wait = retry_after.unwrap_or_default().max(ASK_AGAIN);
@@ -217,9 +257,8 @@ impl MemberResolver {
                 _ => members.are_complete = false,
             }
         }
-        found
-            .notices
-            .extend((!without.is_empty()).then(|| left_out(self.cloud, &without)));
+        let notices = [left_out(self.cloud, &without), hidden(self.cloud, &unseen)];
+        found.notices.extend(notices.into_iter().flatten());
         found
     }
 
@@ -288,20 +327,6 @@ impl MemberResolver {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         looked.retain(|_, first| now.saturating_duration_since(*first) < LOOK_AGAIN);
         *looked.entry(id.to_owned()).or_insert(now)
-    }
-}
-
-fn left_out(cloud: &str, nodes: &[&str]) -> Notice {
-    let named = some_of(nodes);
-    let label = labels::EXCLUDE_FROM_LOAD_BALANCERS;
-    Notice {
-        reason: reasons::NODE_WITHOUT_SERVER,
-        note: format!(
-            "{cloud} has no server for these Nodes, so that they carry no traffic of this \
-             load balancer: {named}. If they are elsewhere on purpose, exclude them with the \
-             label {label}."
-        ),
-        by_provider: false,
     }
 }
 

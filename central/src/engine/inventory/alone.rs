@@ -4,6 +4,7 @@ use mooring_common::node_view::NodeView;
 
 use super::Inventory;
 use super::listing::known;
+use crate::cloud_api::ErrorKind;
 use crate::cloud_provider::{Attachment, Instances as _, Lookup};
 
 impl Inventory {
@@ -22,11 +23,16 @@ impl Inventory {
             Ok(None) => (Lookup::Missing, Vec::new()),
             Err(error) => {
                 tracing::warn!(%error, %id, "whether the machine is gone cannot be confirmed");
-                let unavailable = Lookup::Unavailable {
-                    why: error.to_string(),
-                    retry_after: error.retry_after,
+                let why = error.to_string();
+                let lookup = match error.kind {
+                    // It may be there for others, and asking again will hardly change that.
+                    ErrorKind::Forbidden => Lookup::Unsure(why),
+                    _ => Lookup::Unavailable {
+                        why,
+                        retry_after: error.retry_after,
+                    },
                 };
-                (unavailable, Vec::new())
+                (lookup, Vec::new())
             }
         }
     }

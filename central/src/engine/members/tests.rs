@@ -18,6 +18,8 @@ struct Cloud {
     unread: Vec<u32>,
     /// There, and not listed.
     hidden: Mutex<Vec<u32>>,
+    /// Not to be seen with these credentials.
+    forbidden: Vec<u32>,
     is_down: Mutex<bool>,
     asked: Mutex<Vec<String>>,
 }
@@ -75,6 +77,9 @@ impl MachineSource for Cloud {
         self.asked.lock().unwrap().push(id.instance().to_owned());
         if *self.is_down.lock().unwrap() {
             return Err(CloudError::new("c", ErrorKind::Server, "down"));
+        }
+        if self.forbidden.iter().any(|one| machine(*one).id == *id) {
+            return Err(CloudError::new("c", ErrorKind::Forbidden, "no"));
         }
         let hidden = self.hidden.lock().unwrap();
         let mut hidden = hidden.iter().map(|id| machine(*id));
@@ -170,6 +175,18 @@ async fn where_no_machine_is_there_few_are_asked_for() {
     assert_eq!(cloud.asked().len(), all.len());
 }
 
+/// By its own word.
+fn at_addresses(node: &mut Arc<NodeView>) {
+    let entries = [
+        (AddressType::Hostname, "n2"),
+        (AddressType::InternalIP, "10.0.0.2"),
+        (AddressType::InternalIP, "FD00::0:2"),
+    ];
+    Arc::make_mut(node).addresses = entries
+        .map(|(kind, address)| NodeAddress::new(kind, address))
+        .into();
+}
+
 /// Its Node says where it is; if not, any member may be its.
 #[tokio::test(start_paused = true)]
 async fn machine_without_addresses_is_known_by_its_node() {
@@ -183,16 +200,43 @@ async fn machine_without_addresses_is_known_by_its_node() {
     let mut nodes = nodes(&[1, 2]);
     let unknown = members.find(&nodes).await.members;
     assert!(!unknown.are_complete && unknown.unread.is_empty());
-    let entries = [
-        (AddressType::Hostname, "n2"),
-        (AddressType::InternalIP, "10.0.0.2"),
-        (AddressType::InternalIP, "FD00::0:2"),
-    ];
-    Arc::make_mut(&mut nodes[1]).addresses = entries
-        .map(|(kind, address)| NodeAddress::new(kind, address))
-        .into();
+    at_addresses(&mut nodes[1]);
     let known = members.find(&nodes).await.members;
     let expected = ["10.0.0.2", "fd00::2"].map(ToOwned::to_owned);
     assert!(known.are_complete);
     assert_eq!(known.unread, BTreeSet::from(expected));
+}
+
+/// The token may not see it: what is its by its Node's word stays, and an Event says so.
+#[tokio::test(start_paused = true)]
+async fn machine_that_token_may_not_see_keeps_its_own_members_alone() {
+    let cloud = Arc::new(Cloud {
+        listed: vec![1],
+        forbidden: vec![2],
+        ..Cloud::default()
+    });
+    let members = MemberResolver::new(Arc::new(Inventory::new(cloud.clone())), "C");
+    let mut nodes = nodes(&[1, 2, 3]);
+    let unknown = members.find(&nodes).await.members;
+    assert!(!unknown.are_complete, "any member may be its");
+    at_addresses(&mut nodes[1]);
+    let seen = members.find(&nodes).await;
+    let of_provider = |node: &NodeView, _: Vec<Attachment>| match node.name.as_str() {
+        "n2" => vec![Attachment {
+            address: "192.168.0.2".parse().unwrap(),
+            subnet: String::new(),
+        }],
+        _ => Vec::new(),
+    };
+    assert!(seen.members.are_complete && seen.again.is_none());
+    let known = seen.members.with_attachments(&nodes, of_provider);
+    let stays = |member| known.keeps(member);
+    assert!(["2", "10.0.0.2", "fd00::2", "192.168.0.2"].map(stays) == [true; 4]);
+    assert!(["1", "3", "10.0.0.1", "10.0.0.3"].map(stays) == [false; 4]);
+    let notes: Vec<&str> = seen.notices.iter().map(|told| told.note.as_str()).collect();
+    assert!(
+        matches!(*notes, [gone, hidden] if gone.contains(": n3. ") && hidden.contains(": n2. ")),
+        "{notes:?}"
+    );
+    assert_eq!(cloud.asked(), ["2", "3"], "once");
 }

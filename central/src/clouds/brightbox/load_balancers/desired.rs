@@ -23,8 +23,8 @@ pub(super) struct Desired {
     pub(super) mark: String,
     /// The servers that get traffic.
     pub(super) servers: BTreeSet<String>,
-    /// Whether all of them are known. If not, none is taken away.
-    pub(super) servers_are_complete: bool,
+    /// Which others are not taken away.
+    pub(super) kept: Members,
     /// What the servers' firewall lets through.
     pub(super) rules: Vec<RuleSpec>,
     /// How connections are distributed.
@@ -101,7 +101,7 @@ pub(super) fn desired(
         name: options.name.clone(),
         mark: mark(&service.uid, request.cluster.as_deref()),
         servers: known.filter(|id| !id.is_empty()).collect(),
-        servers_are_complete: members.are_complete,
+        kept: members.kept(),
         rules: rules(options, ports),
         policy: options.policy,
         listeners: options.listeners.clone(),

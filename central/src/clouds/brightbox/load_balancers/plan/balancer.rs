@@ -61,9 +61,8 @@ pub(super) fn steps(
 fn changes(desired: &Desired, balancer: &Balancer, is_ours: bool) -> Stages<ResourceStep> {
     let actual = &balancer.spec;
     let mut nodes = desired.servers.clone();
-    if !desired.servers_are_complete {
-        nodes.extend(actual.nodes.iter().cloned());
-    }
+    let kept = actual.nodes.iter().filter(|id| desired.kept.keeps(id));
+    nodes.extend(kept.cloned());
     // What the cloud has where nothing is said: milliseconds, answers, and a policy.
     let of_listener = json!({"timeout": 50_000});
     let of_check = json!({

@@ -31,7 +31,8 @@ pub(super) fn group(
     };
     let none = BTreeSet::new();
     let there = known.map_or(&none, |group| &group.servers);
-    let (joining, leaving) = (&desired.servers - there, there - &desired.servers);
+    let (joining, mut leaving) = (&desired.servers - there, there - &desired.servers);
+    leaving.retain(|id| !desired.kept.keeps(id));
     if !joining.is_empty() {
         let words = format!("put {} into the server group", listed(&joining));
         let verb = ["add_servers", "add_servers"];
@@ -40,9 +41,9 @@ pub(super) fn group(
             .then(json!({"servers": there | &joining}));
         steps.first.push(join);
     }
-    if desired.servers_are_complete && !leaving.is_empty() {
+    if !leaving.is_empty() {
         let leave = without(&steps.reference, &leaving);
-        let left = json!({"servers": desired.servers});
+        let left = json!({"servers": &(there | &desired.servers) - &leaving});
         steps.last.push(leave.then(left));
     }
     steps

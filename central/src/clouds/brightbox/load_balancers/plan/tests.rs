@@ -175,6 +175,22 @@ fn certificate_waits_for_the_names_of_the_cloud_ip() {
     );
 }
 
+/// One that the token may not see stays, and another goes.
+#[test]
+fn only_servers_that_cannot_be_seen_stay() {
+    let before = built(&desired(
+        "80",
+        &[],
+        &["srv-aaaaa", "srv-bbbbb", "srv-ccccc"],
+    ));
+    let mut desired = desired("80", &[], &["srv-aaaaa"]);
+    desired.kept.unread = ["srv-bbbbb".to_owned(), "srv-ddddd".to_owned()].into();
+    let (_, bundle) = carried_out(&desired, Some(before), &[]);
+    let left: BTreeSet<String> = AB.iter().map(ToString::to_string).collect();
+    assert_eq!(bundle.balancers[0].spec.nodes, left);
+    assert_eq!(bundle.groups[0].servers, left);
+}
+
 #[test]
 fn each_change_is_as_small_as_it_can_be() {
     let before = &[("listener-protocol", "tcp")][..];

@@ -50,6 +50,11 @@ impl Project {
         self.all.lock().unwrap().clear();
     }
 
+    pub(super) fn remove(&self, uuid: &str) {
+        let mut all = self.all.lock().unwrap();
+        all.retain(|(_, object)| object["uuid"] != uuid);
+    }
+
     pub(super) fn set(&self, uuid: &str, key: &str, value: Value) {
         let mut all = self.all.lock().unwrap();
         let found = all.iter_mut().find(|(_, object)| object["uuid"] == uuid);

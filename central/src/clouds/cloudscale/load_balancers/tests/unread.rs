@@ -61,3 +61,27 @@ async fn members_that_may_be_its_own_stay() {
         assert_eq!(members(&project), [["10.0.0.1", "10.0.0.2", "10.0.0.3"]; 2]);
     }
 }
+
+/// The listing lacks it, and the token may not ask for it: another one leaves, and one joins.
+#[tokio::test]
+async fn server_that_token_may_not_see_keeps_no_other_member() {
+    let (project, cloud) = project(4).await;
+    made(&project, &balancers(&cloud), &among(&[1, 2, 3], &known)).await;
+    project.remove(&uid(902));
+    let refusal = Reply::json(json!({"detail": "No."})).status(403);
+    project.fail_once(&format!("GET /v1/servers/{}", uid(902)), refusal);
+    let request = among(&[1, 2, 4], &known);
+    let balancers = balancers(&cloud);
+    let prepared = balancers.prepare(&request).await.unwrap();
+    let notices = prepared.summary().notices.clone();
+    assert!(
+        matches!(&*notices, [told] if told.note.contains(": node-2. ")),
+        "{notices:?}"
+    );
+    let end = prepared.carry_out(&Open::default()).await;
+    assert!(
+        project.has_failed() && matches!(end, Ok(Progress::Ensured(_))),
+        "{end:?}"
+    );
+    assert_eq!(members(&project), [["10.0.0.1", "10.0.0.2", "10.0.0.4"]; 2]);
+}

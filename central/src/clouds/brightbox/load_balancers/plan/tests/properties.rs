@@ -480,7 +480,7 @@ proptest! {
     #[test]
     fn servers_stay_while_some_are_unknown(desired in any_wanted(0), before in any_account()) {
         let mut desired = desired;
-        desired.servers_are_complete = false;
+        desired.kept.are_complete = false;
         let plan = plan(&before.looked_up(&desired), before.bundle().as_ref()).unwrap();
         let mut simulation = before.clone();
         for step in plan.steps() {
