@@ -148,7 +148,7 @@ impl<P: Provider> LoadBalancers for Engine<P> {
         let is_recorded =
             service.annotation(words.id_key).is_some() || noted(service, words).is_some();
         let is_shown = words.id_by != IdBy::Central && !service.ingress.is_empty();
-        is_recorded || is_shown || service.creation_asked.is_some()
+        is_recorded || is_shown || service.creation_asked_of(words.provider).is_some()
     }
 
     async fn prepare(

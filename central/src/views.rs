@@ -1,4 +1,5 @@
 //! What is kept of API objects.
 
+pub mod creation_asked;
 pub mod namespace_view;
 pub mod service_view;

@@ -130,9 +130,10 @@ pub mod annotations {
     /// Written by central on a Service at phoenixNAP: the id of the public network that its addresses
     /// are in. Read by central, so that they follow when the configuration names another one.
     pub const PUBLIC_NETWORK: &str = "mooring.dev/public-network";
-    /// Written by central on a Service before it asks a cloud to make its load balancer: when, in the form
-    /// of RFC 3339; taken off when the Service says what it has. Read by central: whoever leads next looks
-    /// for what was asked for until `--creation-settle-time` has passed, and makes no second one meanwhile.
+    /// Written by central on a Service before it asks a cloud to make its load balancer: when, and which cloud, in the
+    /// form of RFC 9557 (`2026-11-28T10:00:00Z[cloud=linode]`); taken off when the Service says what it has of this cloud.
+    /// Read by central: whoever leads next looks there for what was asked for until `--creation-settle-time` has
+    /// passed, and makes no second one meanwhile.
     pub const CREATION_ASKED: &str = "mooring.dev/load-balancer-asked-for";
     /// On Services: which load balancer has all that was wanted, and what that was, as a fingerprint. Written
     /// by central, so that it need not look at each of them when it starts.

@@ -22,6 +22,7 @@ use super::remove::{LOOK_AGAIN, Marks, is_refusal};
 use super::step::{Effect, Step as _};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{Notice, Progress, ReconcileError, Stop, WriteGuard};
+use crate::views::creation_asked::asked;
 
 /// When a load balancer is looked at again that has just been made.
 const AFTER_CREATION: Duration = Duration::from_secs(2);
@@ -225,8 +226,9 @@ impl<'a, P: Provider> Work<'a, P> {
         if creates {
             self.guard.before_creation().await?;
             let now = Timestamp::now();
+            let text = asked(now, P::WORDS.provider);
             self.guard
-                .note(&[(annotations::CREATION_ASKED, now.to_string())])
+                .note(&[(annotations::CREATION_ASKED, text)])
                 .await?;
             self.shared.cache.asks(&self.query.uid, now);
         }

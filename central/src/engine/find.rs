@@ -48,7 +48,7 @@ pub(super) struct Query {
     others: Vec<Claim>,
     /// The mark of this cluster.
     pub(super) cluster: Option<String>,
-    /// When a load balancer was asked for, by the Service's own word.
+    /// When a load balancer was asked for in this cloud, by the Service's own word.
     asked_for: Option<Timestamp>,
     /// For how long the cloud may take to show what it was asked to make.
     settle_time: Duration,
@@ -72,8 +72,7 @@ impl Query {
             cluster: request.cluster.clone(),
             asked_for: request
                 .service
-                .creation_asked
-                .as_ref()
+                .creation_asked_of(P::WORDS.provider)
                 .and_then(|text| text.parse().ok()),
             applied: request
                 .service

@@ -46,7 +46,8 @@ pub struct ServiceView {
     pub allocated_network: Option<String>,
     /// The annotation that records the addresses.
     pub allocated_addresses: Option<String>,
-    /// The annotation that says when a load balancer was asked for that it does not say to have yet.
+    /// The annotation that says when a load balancer was asked for that it does not say to have yet, and of which cloud
+    /// (`creation_asked.rs`).
     pub creation_asked: Option<String>,
     /// The annotation that records the public network that its addresses are in.
     pub public_network: Option<String>,

@@ -1,5 +1,6 @@
 mod addresses;
 mod adopted;
+mod asked;
 mod credentials;
 mod endpoints;
 mod floating_ips;

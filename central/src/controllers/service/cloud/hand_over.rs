@@ -67,12 +67,15 @@ impl CloudServices {
         }
     }
 
-    /// Whether it is known that a Service has, or had, something here: by this process, or by what this
-    /// cloud alone writes on it.
-    fn says_to_hold(&self, claimed: &Arc<ServiceView>) -> bool {
+    /// Whether it is known that a Service has, or had, something here: by this process, or by what names this
+    /// cloud on it.
+    fn says_to_hold(&self, claimed: &ServiceView) -> bool {
+        if claimed.names_asked(self.provider()) {
+            return true;
+        }
         let unasked = ServiceView {
             creation_asked: None,
-            ..ServiceView::clone(claimed)
+            ..claimed.clone()
         };
         self.may_hold(&unasked)
     }

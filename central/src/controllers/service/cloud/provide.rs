@@ -187,7 +187,8 @@ impl CloudServices {
             let operations = address(&service, wanted);
             service = Arc::new(self.cluster.patch_itself(&service.key, operations).await?);
         }
-        let operations = self.status.operations(&service, provided);
+        let (status, provider) = (&self.status, self.provider());
+        let operations = status.operations(&service, provider, provided);
         let is_written = !operations.is_empty();
         let is_restored = is_written && begun.is_none() && self.has_said(&service, provided);
         let now = std::time::Instant::now();
@@ -232,7 +233,10 @@ impl CloudServices {
     /// any more, somebody has written something else there.
     fn has_said(&self, service: &ServiceView, provided: &LoadBalancerStatus) -> bool {
         let written = self.service_states.as_ensured(service);
-        written.is_some_and(|written| self.status.operations(&written, provided).is_empty())
+        written.is_some_and(|written| {
+            let operations = self.status.operations(&written, self.provider(), provided);
+            operations.is_empty()
+        })
     }
 
     async fn ensured(&self, service: &ServiceView) {

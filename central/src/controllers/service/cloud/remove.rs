@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mooring_common::engine::Outcome;
-use mooring_common::names::reasons;
+use mooring_common::names::{annotations, reasons};
 use tokio::time::Instant;
 
 use super::guard::{Aim, PassGuard};
@@ -63,14 +63,17 @@ impl CloudServices {
     async fn release(&self, service: &Arc<ServiceView>) -> Result<(), Failure> {
         let owned_fields = self.cloud.owned_fields(service);
         let service = self.without_address(service, &owned_fields).await?;
-        let operations = release(&service, &owned_fields.annotations);
+        let operations = release(&service, self.provider(), &owned_fields.annotations);
         self.cluster.patch(&service.key, operations).await?;
         Ok(())
     }
 
     /// What it says of its load balancer goes, and another gives it one. When to go on, if anything went.
     pub(super) async fn strip(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
-        let owned_fields = self.cloud.owned_fields(service);
+        let mut owned_fields = self.cloud.owned_fields(service);
+        let asked = service.names_asked(self.provider());
+        let asked = asked.then_some(annotations::CREATION_ASKED);
+        owned_fields.annotations.extend(asked);
         if owned_fields == OwnedFields::default() {
             return None;
         }

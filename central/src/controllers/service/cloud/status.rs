@@ -18,10 +18,11 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// What is to be patched so that the Service says what it has; nothing if it does.
+    /// What is to be patched so that the Service says what it has of this cloud; nothing if it does.
     pub(super) fn operations(
         &self,
         service: &ServiceView,
+        provider: &str,
         provided: &LoadBalancerStatus,
     ) -> Vec<Value> {
         let missing = provided.annotations.iter().filter(|(key, value)| {
@@ -36,7 +37,7 @@ impl Status {
         for (key, value) in missing {
             operations.push(json!({"op": "add", "path": annotation_path(key), "value": value}));
         }
-        operations.extend(take_off(service));
+        operations.extend(take_off(service, provider));
         if self.kept(&service.ingress) != self.kept(&provided.ingress) {
             let ingress: Vec<Value> = provided.ingress.iter().map(entry).collect();
             let value = json!({"ingress": ingress});
@@ -89,24 +90,22 @@ pub(super) fn address(service: &ServiceView, address: Option<&str>) -> Vec<Value
     vec![guard(service), operation]
 }
 
-/// Takes our finalizer off, and what we have written that is no more: the status and these
+/// Takes our finalizer off, and what we have written of this cloud that is no more: the status and these
 /// annotations.
-pub(super) fn release(service: &ServiceView, annotations: &[&str]) -> Vec<Value> {
+pub(super) fn release(service: &ServiceView, provider: &str, annotations: &[&str]) -> Vec<Value> {
     let mut operations = vec![guard(service)];
     if !service.ingress.is_empty() && service.is_load_balancer {
         operations.push(json!({"op": "add", "path": "/status/loadBalancer", "value": {}}));
     }
-    operations.extend(take_off(service));
-    let paths = annotations.iter().map(|key| annotation_path(key));
-    operations.extend(paths.map(|path| json!({"op": "remove", "path": path})));
+    operations.extend(take_off(service, provider));
+    operations.extend(annotations.iter().map(|key| removal(key)));
     operations.extend(remove_finalizer(service));
     operations
 }
 
 /// Takes off these annotations, which tell of what is no more.
 pub(super) fn strip(service: &ServiceView, annotations: &[&str]) -> Vec<Value> {
-    let paths = annotations.iter().map(|key| annotation_path(key));
-    let removals = paths.map(|path| json!({"op": "remove", "path": path}));
+    let removals = annotations.iter().map(|key| removal(key));
     std::iter::once(guard(service)).chain(removals).collect()
 }
 
@@ -124,11 +123,15 @@ pub(super) fn note(service: &ServiceView, annotations: &[(&'static str, String)]
     operations
 }
 
-/// Takes off that a load balancer was asked for: the Service says what it has, or has none any more.
-fn take_off(service: &ServiceView) -> Option<Value> {
-    let path = annotation_path(annotations::CREATION_ASKED);
-    let is_there = service.creation_asked.is_some();
-    is_there.then(|| json!({"op": "remove", "path": path}))
+/// Takes off that a load balancer was asked for in this cloud: the Service says what it has, or has none any more.
+/// What was asked for in another may still turn up there.
+fn take_off(service: &ServiceView, provider: &str) -> Option<Value> {
+    let asked = service.creation_asked_of(provider);
+    asked.map(|_| removal(annotations::CREATION_ASKED))
+}
+
+fn removal(key: &str) -> Value {
+    json!({"op": "remove", "path": annotation_path(key)})
 }
 
 fn entry(entry: &Ingress) -> Value {

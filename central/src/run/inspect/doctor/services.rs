@@ -177,7 +177,7 @@ fn without_load_balancer(
             .remedy("what the message says; mooring-central plan shows what would be done next")
             .see(pages::STUCK);
     }
-    match &service.creation_asked {
+    match service.creation_asked_at() {
         Some(when) => Finding::warning(subject, "Waiting", line)
             .evidence(format!("central has asked the cloud for it at {when}"))
             .remedy("wait: clouds take up to some minutes")

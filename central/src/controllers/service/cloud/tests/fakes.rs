@@ -434,7 +434,7 @@ impl LoadBalancers for FakeCloud {
 
     fn may_have(&self, service: &ServiceView) -> bool {
         let is_recorded = !service.annotations.is_empty();
-        is_recorded || !service.ingress.is_empty() || service.creation_asked.is_some()
+        is_recorded || !service.ingress.is_empty() || service.creation_asked_of("fake").is_some()
     }
 
     fn forget(&self, service_uid: &str) {

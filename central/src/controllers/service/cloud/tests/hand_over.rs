@@ -140,6 +140,69 @@ async fn what_is_found_is_removed_although_nothing_records_it() {
     assert!(world.cloud.members("web").is_none());
 }
 
+/// A load balancer was asked for, and who it was asked of: that is this Service's only word.
+fn asking(world: &World, text: &str) {
+    world.cluster.edit(&key("web"), |service| {
+        service["metadata"]["finalizers"] = json!([finalizers::SERVICE]);
+        service["metadata"]["annotations"] = json!({annotations::CREATION_ASKED: text});
+    });
+}
+
+fn asks(world: &World) -> bool {
+    let service = world.cluster.service(&key("web")).unwrap();
+    service.creation_asked.is_some()
+}
+
+/// What is asked of another cloud may still turn up there.
+#[tokio::test(start_paused = true)]
+async fn note_of_what_another_cloud_was_asked_for_stays() {
+    for (text, stays) in [
+        ("2026-01-01T00:00:00Z[cloud=other]", true),
+        ("2026-01-01T00:00:00Z[cloud=fake]", false),
+        ("2026-01-01T00:00:00Z", false),
+    ] {
+        let world = World::new();
+        world.add("web");
+        asking(&world, text);
+        assert_eq!(world.pass("web").await, Outcome::Done);
+        assert_eq!(asks(&world), stays, "{text}");
+        // Nor does it go with the finalizer.
+        asking(&world, text);
+        world.cluster.edit(&key("web"), |service| {
+            service["spec"] = json!({"type": "ClusterIP"});
+        });
+        assert_eq!(world.pass("web").await, Outcome::Done);
+        assert_eq!(asks(&world), stays, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_waits_for_what_this_cloud_was_asked_for() {
+    let world = World::new();
+    world.add("web");
+    asking(&world, "2026-01-01T00:00:00Z[cloud=fake]");
+    world.cloud.state.lock().unwrap().failures = vec![down()];
+    let failed = Outcome::Backoff("fake: down".to_owned());
+    for (outcome, stays) in [
+        (Some(failed), true),
+        (Some(Outcome::RetryAfter(SOON)), false),
+        (None, false),
+    ] {
+        let moved = world.cluster.service(&key("web")).unwrap();
+        let unfinished = world.services.hand_over(&moved).await.map(told);
+        assert_eq!((unfinished, asks(&world)), (outcome, stays));
+    }
+    assert_eq!(plans(&world), 2);
+
+    // Of another cloud it says nothing.
+    let world = World::new();
+    world.add("web");
+    asking(&world, "2026-01-01T00:00:00Z[cloud=other]");
+    let theirs = world.cluster.service(&key("web")).unwrap();
+    assert!(world.services.hand_over(&theirs).await.is_none());
+    assert_eq!((plans(&world), asks(&world)), (0, true));
+}
+
 /// Type and class have changed between two passes.
 #[tokio::test(start_paused = true)]
 async fn service_that_leaves_for_another_class_leaves_nothing_here() {
