@@ -12,8 +12,8 @@ use mooring_common::names::{finalizers, reasons};
 use tokio::time::{Instant, timeout};
 
 use super::CloudServices;
-use super::interruption::Attempt;
-use super::remove::{Attempted, Removed};
+use super::interruption::{Attempt, Cause};
+use super::remove::{Attempted, PreparedRemoval, Removed};
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::ReconcileError;
 use crate::controllers::service::Failure;
@@ -21,21 +21,26 @@ use crate::views::service_view::ServiceView;
 
 /// For how long an answer of a cloud is waited for that may have something of a Service which another serves.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same where it has something of the Service, which waits for that: slow clouds must come to an end.
+const LONGER: Duration = Duration::from_secs(20);
 /// For how long it is not asked again, if there was none.
 const LEFT_ALONE: Duration = Duration::from_secs(30);
 
-/// That a cloud gave no answer: until when it holds up no other Service.
+/// That a cloud gave no answer: until when it holds up no worker, and for how long it was waited for.
 #[derive(Debug, Default)]
-pub(super) struct Unanswered(Mutex<Option<Instant>>);
+pub(super) struct Unanswered(Mutex<Option<(Instant, Duration)>>);
 
 impl Unanswered {
-    fn begin(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + LEFT_ALONE);
+    pub(super) fn begin(&self, waited: Duration) {
+        let until = Instant::now() + LEFT_ALONE;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((until, waited));
     }
 
-    fn is_recent(&self) -> bool {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
+    /// For how long it is left alone still by whoever would not wait for longer than `patience`.
+    fn left(&self, patience: Duration) -> Option<Duration> {
+        let (until, waited) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let left = until.saturating_duration_since(Instant::now());
+        (!left.is_zero() && patience <= waited).then_some(left)
     }
 }
 
@@ -61,7 +66,8 @@ impl CloudServices {
         if !self.says_to_hold(&claimed) {
             return self.look_for(&claimed).await;
         }
-        match self.take_back(&claimed).await {
+        let prepared = self.prepare_within(LONGER, &claimed).await;
+        match self.take_back(&claimed, prepared).await {
             Ok(_) => self.strip(service).await,
             Err(unfinished) => Some(unfinished),
         }
@@ -80,25 +86,44 @@ impl CloudServices {
         self.may_hold(&unasked)
     }
 
+    /// Reads what there is, as [`Self::prepare_removal`] does, unless that takes too long: a cloud that hangs is then
+    /// left alone for a while, whichever Service it may have something of.
+    async fn prepare_within(
+        &self,
+        patience: Duration,
+        claimed: &Arc<ServiceView>,
+    ) -> Result<PreparedRemoval, Cause> {
+        let provider = self.provider();
+        let left = match self.unanswered.left(patience) {
+            Some(left) => left,
+            None => match timeout(patience, self.prepare_removal(claimed)).await {
+                Ok(prepared) => return prepared,
+                Err(_) => {
+                    tracing::warn!(provider, "gives no answer, and is left alone for a while");
+                    self.unanswered.begin(patience);
+                    LEFT_ALONE
+                }
+            },
+        };
+        let words = format!("no answer within {} s", patience.as_secs());
+        let error = CloudError {
+            retry_after: Some(left),
+            ..CloudError::new(provider, ErrorKind::Timeout, words)
+        };
+        Err(ReconcileError::from(error).into())
+    }
+
     /// Takes back what is here of a Service that does not say so. It is served elsewhere meanwhile, if this
-    /// cloud cannot be asked, or may show something later: the next pass looks again.
+    /// cloud cannot be asked, or may show something later: the next pass looks again. If the cloud hangs, there is one
+    /// once it is asked again.
     async fn look_for(&self, claimed: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
-        if self.unanswered.is_recent() {
-            return None;
-        }
         let mut attempt = Attempt::to_remove();
-        let attempted = match timeout(PATIENCE, self.prepare_removal(claimed)).await {
-            Ok(Ok(prepared)) => {
+        let attempted = match self.prepare_within(PATIENCE, claimed).await {
+            Ok(prepared) => {
                 self.carry_out_removal(claimed, prepared, &mut attempt)
                     .await
             }
-            Ok(Err(cause)) => Err(cause),
-            Err(_) => {
-                self.unanswered.begin();
-                let words = format!("no answer within {} s", PATIENCE.as_secs());
-                let error = CloudError::new(self.provider(), ErrorKind::Timeout, words);
-                Err(ReconcileError::from(error).into())
-            }
+            Err(cause) => Err(cause),
         };
         let is_there = self.service_states.may_hold(claimed) == Some(true);
         match attempted {
@@ -110,11 +135,14 @@ impl CloudServices {
             Err(cause) if is_there => Some(self.set_back(claimed, cause, &attempt).await),
             Err(cause) => {
                 let provider = self.provider();
-                tracing::warn!(
-                    provider,
-                    ?cause,
-                    "whether it has something there is not known yet"
-                );
+                match self.unanswered.left(PATIENCE) {
+                    Some(left) => self.queue.add_after(claimed.key.clone(), left),
+                    None => tracing::warn!(
+                        provider,
+                        ?cause,
+                        "whether it has something there is not known yet"
+                    ),
+                }
                 None
             }
         }
@@ -126,7 +154,9 @@ impl CloudServices {
         if self.service_states.may_hold(service) != Some(true) {
             return None;
         }
-        let removed = match self.take_back(&without_status(service)).await {
+        let claimed = without_status(service);
+        let prepared = self.prepare_within(LONGER, &claimed).await;
+        let removed = match self.take_back(&claimed, prepared).await {
             Ok(removed) => removed,
             Err(unfinished) => return Some(unfinished),
         };

@@ -40,7 +40,8 @@ pub(super) enum Attempted {
 impl CloudServices {
     /// What it has in the cloud goes; then our finalizer does.
     pub(super) async fn remove(&self, service: Arc<ServiceView>) -> Outcome<Failure> {
-        let is_kept = match self.take_back(&service).await {
+        let prepared = self.prepare_removal(&service).await;
+        let is_kept = match self.take_back(&service, prepared).await {
             Ok(removed) => removed == Removed::Kept,
             Err(outcome) => return outcome,
         };
@@ -104,13 +105,14 @@ impl CloudServices {
         Ok(Arc::new(patched))
     }
 
-    /// Removes what it has in the cloud. What is not through says when to go on.
+    /// Removes what it has in the cloud, as planned. What is not through says when to go on.
     pub(super) async fn take_back(
         &self,
         service: &Arc<ServiceView>,
+        prepared: Result<PreparedRemoval, Cause>,
     ) -> Result<Removed, Outcome<Failure>> {
         let mut attempt = Attempt::to_remove();
-        let attempted = match self.prepare_removal(service).await {
+        let attempted = match prepared {
             Ok(prepared) => {
                 self.carry_out_removal(service, prepared, &mut attempt)
                     .await

@@ -1,11 +1,15 @@
 //! Services that are another's to serve: another cloud's, or another controller's.
 
 use mooring_common::names::annotations;
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::cloud_api::{CloudError, ErrorKind};
 use crate::cloud_provider::load_balancers::{Notice, ReconcileError};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A Service that another cloud serves, as one process after the other finds it.
 fn served_elsewhere(world: &World) -> Arc<ServiceView> {
@@ -44,8 +48,12 @@ fn removals(world: &World) -> Vec<bool> {
 
 /// Goes on until nothing is left here.
 async fn handed_over(world: &World) {
+    handed_over_of(world, "web").await;
+}
+
+async fn handed_over_of(world: &World, name: &str) {
     for _ in 0..3 {
-        let service = world.cluster.service(&key("web")).unwrap();
+        let service = world.cluster.service(&key(name)).unwrap();
         if world.services.hand_over(&service).await.is_none() {
             return;
         }
@@ -97,10 +105,76 @@ async fn hung_cloud_holds_up_no_service_of_another() {
     assert_eq!(removals(&world), [false]);
     assert!(world.cluster.reasons().is_empty());
 
-    tokio::time::advance(Duration::from_secs(30)).await;
+    // It is looked for once the cloud is asked again, without a change of the Service.
+    let (queue, stop) = (world.services.queue.clone(), CancellationToken::new());
+    let (passes, mut passed) = mpsc::unbounded_channel();
+    let work = mooring_common::work_queue::work("test", queue, 1, stop, move |key| {
+        passes.send(key).unwrap();
+        async { Outcome::<Failure>::Done }
+    });
+    tokio::select! {
+        () = work => panic!("it goes on"),
+        key_passed = timeout(MINUTE, passed.recv()) => assert_eq!(key_passed, Ok(Some(key("web")))),
+    }
+    assert_eq!(begun.elapsed(), Duration::from_secs(35));
     world.cloud.state.lock().unwrap().hangs = false;
     assert!(world.services.hand_over(&theirs).await.is_none());
     assert_eq!(removals(&world), [false]);
+}
+
+/// They wait for what they have there, and no worker does for long: once there was no answer, none is asked for.
+#[tokio::test(start_paused = true)]
+async fn hung_cloud_occupies_no_worker_for_what_it_has_of_others_services() {
+    let world = World::served().await;
+    for name in ["too", "leaving"] {
+        world.add(name);
+        assert_eq!(world.pass(name).await, Outcome::Done);
+    }
+    for name in ["web", "too", "leaving"] {
+        world.cluster.edit(&key(name), elsewhere);
+    }
+    world.cluster.reasons();
+    world.cloud.state.lock().unwrap().hangs = true;
+    let (begun, again) = (Instant::now(), Duration::from_secs(30));
+    for name in ["web", "too"] {
+        let moved = world.cluster.service(&key(name)).unwrap();
+        let unfinished = timeout(MINUTE, world.services.hand_over(&moved)).await;
+        assert_eq!(
+            unfinished.unwrap().map(told),
+            Some(Outcome::RetryAfter(again))
+        );
+    }
+    assert_eq!(world.pass("leaving").await, Outcome::RetryAfter(again));
+    assert_eq!(begun.elapsed(), Duration::from_secs(20));
+    assert_eq!(
+        world.cluster.reasons(),
+        [reasons::SYNC_LOAD_BALANCER_FAILED; 3]
+    );
+
+    tokio::time::advance(again).await;
+    assert_eq!(world.pass("leaving").await, Outcome::RetryAfter(again));
+    assert_eq!(
+        begun.elapsed(),
+        Duration::from_secs(70),
+        "it is asked again"
+    );
+    tokio::time::advance(again).await;
+    world.cloud.state.lock().unwrap().hangs = false;
+    assert!(matches!(world.pass("leaving").await, Outcome::NotOurs(_)));
+    for name in ["web", "too"] {
+        handed_over_of(&world, name).await;
+    }
+    assert!(world.cloud.state.lock().unwrap().balancers.is_empty());
+}
+
+/// Who would wait for longer asks, since the cloud may be slow.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_longer_asks_although_another_had_no_answer() {
+    let world = World::served().await;
+    world.services.unanswered.begin(Duration::from_secs(5));
+    world.cluster.edit(&key("web"), elsewhere);
+    handed_over(&world).await;
+    assert!(world.cloud.members("web").is_none());
 }
 
 #[tokio::test(start_paused = true)]
