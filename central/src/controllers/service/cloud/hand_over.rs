@@ -150,6 +150,10 @@ impl CloudServices {
 
     /// The Service is of a class that is not ours any more, and was not of another type in between as far as
     /// is known. What this process has made for it goes; the finalizer is the other controller's by now.
+    ///
+    /// What is there since before this process stays, whatever marks it bears. They tell who has made it, and not
+    /// that somebody has changed the class since: after a start with other flags, Services that are served look the
+    /// same.
     pub(super) async fn let_go(&self, service: &Arc<ServiceView>) -> Option<Outcome<Failure>> {
         if self.service_states.may_hold(service) != Some(true) {
             return None;

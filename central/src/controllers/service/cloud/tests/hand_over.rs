@@ -302,6 +302,20 @@ async fn service_that_leaves_for_another_class_leaves_nothing_here() {
     assert!(world.cluster.reasons().is_empty());
 }
 
+/// Nobody has changed the Service: a class that was ours is missing in the flags of the next process.
+#[tokio::test(start_paused = true)]
+async fn class_that_flags_lack_costs_no_load_balancer() {
+    let world = World::served().await;
+    world.cluster.edit(&key("web"), elsewhere);
+    let (plans_before, options) = (plans(&world), world.services.options.clone());
+    let services = restarted(&world.cluster, &world.cloud, options);
+    let service = world.cluster.service(&key("web")).unwrap();
+    let outcome = services.pass(service).await;
+    assert!(matches!(outcome, Outcome::NotOurs(_)));
+    assert!(world.cloud.members("web").is_some());
+    assert_eq!(plans(&world), plans_before);
+}
+
 /// What may have been its own is there still, and was told of.
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_is_not_said_to_be_deleted() {
