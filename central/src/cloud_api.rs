@@ -51,7 +51,7 @@ pub use lenient::{id_text, lenient, nullable, or_default, plain, said, short_nam
 pub use limiter::Limiter;
 pub use metrics::Metrics;
 pub use proxies::Proxies;
-pub use reference::{Reference, ids};
+pub use reference::{Reference, ids, referred};
 pub use refused_parts::leaves_out_refused;
 pub use remembered::Remembered;
 pub use resource::Resource;

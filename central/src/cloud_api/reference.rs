@@ -1,10 +1,10 @@
-//! What one object says of another.
+//! What one object says of another, in whichever shape a cloud says it.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::or_default;
+use super::{lenient, or_default};
 
 /// Another object: by its identifier, and its name if it has one; or by the identifier alone, as a cloud is told of
 /// it.
@@ -22,6 +22,7 @@ pub struct Reference {
 enum Shape {
     Told(String),
     Said {
+        #[serde(alias = "uuid")]
         id: String,
         #[serde(default, deserialize_with = "or_default")]
         name: String,
@@ -51,6 +52,14 @@ impl From<Shape> for Reference {
     }
 }
 
+/// The identifier of another. `None`: nothing readable is said of one.
+///
+/// # Errors
+/// Only if the text is no JSON.
+pub fn referred<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(lenient(deserializer)?.map(|other: Reference| other.id))
+}
+
 /// The identifiers of several others.
 ///
 /// # Errors
@@ -71,6 +80,10 @@ mod tests {
         for (shape, name) in [
             (json!({"id": "a", "name": "web"}), "web"),
             (json!({"id": "a", "name": null, "node": "b"}), ""),
+            (
+                json!({"uuid": "a", "name": "web", "href": "https://api/a"}),
+                "web",
+            ),
             (json!({"node": "a"}), ""),
             (json!("a"), ""),
         ] {
@@ -79,5 +92,8 @@ mod tests {
             assert_eq!(from_value::<Reference>(json!(read)).unwrap(), read);
         }
         assert!(from_value::<Reference>(json!({"name": "web"})).is_err());
+        for (shape, id) in [(json!({"uuid": "a"}), Some("a")), (json!(null), None)] {
+            assert_eq!(referred(shape).unwrap().as_deref(), id);
+        }
     }
 }

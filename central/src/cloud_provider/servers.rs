@@ -16,19 +16,20 @@ pub(crate) trait Servers: AsRef<Client> + Send + Sync {
     /// How an identifier is written, for errors.
     const EXAMPLE: &'static str;
 
-    /// Whether a server can have this identifier.
-    fn is_id(text: &str) -> bool;
+    /// An identifier in the one form in which it is compared, and stands on Nodes. `None`: no server can have it.
+    fn canonical_id(text: &str) -> Option<String>;
 
     /// Whether a server is a machine: some clouds show those for a while that were deleted.
-    fn is_there(server: &Self::Server) -> bool;
+    fn is_there(_server: &Self::Server) -> bool {
+        true
+    }
 
     /// The machine behind a server, which has this ID.
     fn machine(id: ProviderId, server: &Self::Server) -> Machine;
 }
 
 fn id<C: Servers>(text: &str) -> Option<ProviderId> {
-    let id = C::is_id(text).then(|| ProviderId::new(C::NAME, text));
-    id.and_then(Result::ok)
+    ProviderId::new(C::NAME, &C::canonical_id(text)?).ok()
 }
 
 /// [`MachineSource::parse_id`]: the scheme and an identifier, with or without space around them.
@@ -91,7 +92,8 @@ impl<C: Servers> MachineSource for C {
         let client = self.as_ref();
         let request = C::Server::KIND.get(&[], id.instance());
         let found = client.find::<C::Server>(&request).await?;
-        if found.iter().any(|server| server.id() != id.instance()) {
+        let is_it = |server: &C::Server| self::id::<C>(server.id()).as_ref() == Some(id);
+        if !found.iter().all(is_it) {
             return Err(client.malformed(&request, "another server was given"));
         }
         let machines = readable::<C>(found.as_slice());

@@ -11,14 +11,9 @@ mod registration;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use mooring_common::provider_id::ProviderId;
-
-use crate::cloud_api::{Client, CloudError, ErrorKind, Limits, Metrics};
+use crate::cloud_api::{Client, CloudError, Limits, Metrics};
 use crate::cloud_provider::load_balancers::LoadBalancers;
-use crate::cloud_provider::{Machine, MachineSource, twice};
 use crate::engine::inventory::Inventory;
-use api::servers::{SERVERS, Server};
 pub use config::Config;
 pub use registration::REGISTRATION;
 
@@ -58,48 +53,9 @@ impl Cloudscale {
     }
 }
 
-fn describe(server: &Server) -> Result<Machine, CloudError> {
-    facts::machine(server).map_err(|problem| CloudError::new(NAME, ErrorKind::Malformed, problem))
-}
-
-#[async_trait]
-impl MachineSource for Cloudscale {
-    fn provider(&self) -> &'static str {
-        NAME
-    }
-
-    fn parse_id(&self, provider_id: &str) -> Result<ProviderId, String> {
-        facts::parse_id(provider_id)
-    }
-
-    fn credentials(&self) -> u64 {
-        self.client.credentials()
-    }
-
-    async fn list(&self) -> Result<Vec<Machine>, CloudError> {
-        let request = SERVERS.list(&[]);
-        let servers: Vec<Server> = self.client.fetch(&request).await?;
-        let machines: Vec<Machine> = servers.iter().map(describe).collect::<Result<_, _>>()?;
-        let mut ids: Vec<&ProviderId> = machines.iter().map(|machine| &machine.id).collect();
-        match twice(&mut ids) {
-            Some(id) => {
-                let problem = format!("two servers have the UUID {}", id.instance());
-                Err(self.client.malformed(&request, &problem))
-            }
-            None => Ok(machines),
-        }
-    }
-
-    async fn get(&self, id: &ProviderId) -> Result<Option<Machine>, CloudError> {
-        let request = SERVERS.get(&[], id.instance());
-        match self.client.fetch(&request).await {
-            Ok(server) => match describe(&server)? {
-                machine if machine.id == *id => Ok(Some(machine)),
-                _ => Err(self.client.malformed(&request, "another server was given")),
-            },
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+impl AsRef<Client> for Cloudscale {
+    fn as_ref(&self) -> &Client {
+        &self.client
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// How many lines each has at most, without tests; comments and blank lines count.
 const MOST: [(&str, usize); 4] = [
     ("brightbox", 2_496),
-    ("cloudscale", 3_025),
+    ("cloudscale", 2_962),
     ("linode", 4_608),
     ("phoenixnap", 3_715),
 ];

@@ -19,8 +19,8 @@ impl Servers for Brightbox {
     const NAME: &'static str = NAME;
     const EXAMPLE: &'static str = "srv-gdqms";
 
-    fn is_id(text: &str) -> bool {
-        is_id(text, "srv-", 1)
+    fn canonical_id(text: &str) -> Option<String> {
+        is_id(text, "srv-", 1).then(|| text.to_owned())
     }
 
     fn is_there(server: &Server) -> bool {

@@ -13,37 +13,14 @@ use reqwest::header::HeaderMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, lenient};
+use crate::cloud_api::{ErrorDecoder, ErrorKind, Refusal, referred};
 use crate::engine::canonical::{canonical_address, canonical_uuid};
-
-/// Another object.
-#[derive(Deserialize)]
-pub(super) struct Reference {
-    /// Its UUID.
-    pub(super) uuid: String,
-}
-
-/// The UUID of another object.
-pub(super) fn referred<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<String>, D::Error> {
-    Ok(lenient(deserializer)?.map(|object: Reference| object.uuid))
-}
 
 /// The UUID of a subnet in canonical form, as the cloud says it or as it is told.
 pub(super) fn subnet<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Subnet {
-        Said(Reference),
-        Told(String),
-    }
-    Ok(lenient(deserializer)?.map(|subnet: Subnet| {
-        let (Subnet::Said(Reference { uuid }) | Subnet::Told(uuid)) = subnet;
-        canonical_uuid(&uuid)
-    }))
+    Ok(referred(deserializer)?.map(|uuid| canonical_uuid(&uuid)))
 }
 
 /// An address, in canonical form.

@@ -8,61 +8,47 @@ use mooring_common::node_facts::{NodeFacts, Presence};
 use mooring_common::provider_id::ProviderId;
 use uuid::Uuid;
 
-use super::NAME;
 use super::api::servers::{Interface, Server};
+use super::{Cloudscale, NAME};
+use crate::cloud_provider::servers::Servers;
 use crate::cloud_provider::{Attachment, Machine};
 
-/// The ID in the form in which the Go controller wrote it: lower case, with hyphens. Read is any
-/// form of a UUID.
-pub(super) fn parse_id(provider_id: &str) -> Result<ProviderId, String> {
-    provider_id
-        .split_once("://")
-        .filter(|(scheme, _)| scheme.trim() == NAME)
-        .and_then(|(_, uuid)| id(uuid))
-        .ok_or_else(|| {
-            format!("{provider_id:?} names no server; write it like cloudscale://<the UUID>")
-        })
-}
+/// IDs have the form in which the Go controller wrote them: lower case, with hyphens. Read is any form of a UUID.
+impl Servers for Cloudscale {
+    type Server = Server;
 
-fn id(uuid: &str) -> Option<ProviderId> {
-    let uuid = Uuid::try_parse(uuid.trim()).ok()?;
-    ProviderId::new(NAME, &uuid.hyphenated().to_string()).ok()
-}
+    const NAME: &'static str = NAME;
+    const EXAMPLE: &'static str = "<the UUID>";
 
-/// The machine.
-///
-/// # Errors
-/// What is wrong with the server's UUID: nobody can tell which one it is.
-pub(super) fn machine(server: &Server) -> Result<Machine, String> {
-    let id = id(&server.uuid).ok_or_else(|| {
-        format!(
-            "a server of the listing has the UUID {:?}, which is none",
-            server.uuid
-        )
-    })?;
-    let zone = server.zone.as_deref();
-    let name = server.name.clone().filter(|name| !name.is_empty());
-    let facts = NodeFacts {
-        provider_id: Some(id.clone()),
-        instance_type: server.flavor.as_deref().and_then(sanitize),
-        zone: zone.and_then(sanitize),
-        region: zone
-            .map(|zone| zone.trim_end_matches(|c: char| c.is_ascii_digit()))
-            .and_then(sanitize),
-        addresses: addresses(name.as_deref(), server.interfaces.as_deref()).unwrap_or_default(),
-        ..NodeFacts::default()
-    };
-    Ok(Machine {
-        id,
-        names: name.into_iter().collect(),
-        found_by: Vec::new(),
-        attachments: attachments(server.interfaces.as_deref()).unwrap_or_default(),
-        facts,
-        presence: match server.status.as_deref() {
-            Some("stopped") => Presence::Stopped,
-            _ => Presence::Running,
-        },
-    })
+    fn canonical_id(text: &str) -> Option<String> {
+        let uuid = Uuid::try_parse(text).ok()?;
+        Some(uuid.hyphenated().to_string())
+    }
+
+    fn machine(id: ProviderId, server: &Server) -> Machine {
+        let zone = server.zone.as_deref();
+        let region = zone.map(|zone| zone.trim_end_matches(|c: char| c.is_ascii_digit()));
+        let name = server.name.clone().filter(|name| !name.is_empty());
+        let facts = NodeFacts {
+            provider_id: Some(id.clone()),
+            instance_type: server.flavor.as_deref().and_then(sanitize),
+            zone: zone.and_then(sanitize),
+            region: region.and_then(sanitize),
+            addresses: addresses(name.as_deref(), server.interfaces.as_deref()).unwrap_or_default(),
+            ..NodeFacts::default()
+        };
+        Machine {
+            id,
+            names: name.into_iter().collect(),
+            found_by: Vec::new(),
+            attachments: attachments(server.interfaces.as_deref()).unwrap_or_default(),
+            facts,
+            presence: match server.status.as_deref() {
+                Some("stopped") => Presence::Stopped,
+                _ => Presence::Running,
+            },
+        }
+    }
 }
 
 /// In the order in which the Go controller reports them. None if there are none, or if one of them

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cloud_api::ErrorKind;
 use crate::cloud_api::testing::{Cloud, Reply, connection, metrics};
+use crate::cloud_provider::{MachineSource as _, servers};
 
 const A: &str = "47cec963-fcd2-482f-bdb6-24461b2d47b1";
 const B: &str = "f0bbd27c-3ac1-4b3c-8e3e-6d1b1d9d0f6e";
@@ -66,9 +68,10 @@ async fn rejects_incomplete_listing() {
 
 #[tokio::test]
 async fn only_the_clouds_404_means_no_server() {
-    let id = facts::parse_id(&format!("cloudscale://{A}")).unwrap();
+    let id = servers::parse_id::<Cloudscale>(&format!("cloudscale://{A}")).unwrap();
     for (reply, expected) in [
         (Reply::json(entry(A, "a")), Some(true)),
+        (Reply::json(entry(&A.to_uppercase(), "a")), Some(true)),
         (
             Reply::json(json!({"detail": "Not found."})).status(404),
             Some(false),

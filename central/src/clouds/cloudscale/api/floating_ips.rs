@@ -4,8 +4,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::referred;
-use crate::cloud_api::Request;
+use crate::cloud_api::{Request, referred};
 use crate::engine::canonical::address_of;
 use crate::engine::provider::Holder;
 

@@ -4,8 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::referred;
-use crate::cloud_api::lenient;
+use crate::cloud_api::{lenient, referred};
 use crate::resource_kinds;
 
 resource_kinds! {

@@ -2,20 +2,20 @@
 
 use serde::Deserialize;
 
-use super::referred;
-use crate::cloud_api::{lenient, short_name};
-use crate::resource_kinds;
+use crate::cloud_api::{lenient, referred, short_name};
+use crate::resources;
 
-resource_kinds! {
+resources! {
     /// Servers.
-    pub(crate) SERVERS: "server", "servers", "servers";
+    pub(crate) SERVERS: Server, "server", "server", "servers", "servers";
 }
 
 /// One server. Only its UUID is needed.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Server {
     /// Its UUID.
-    pub(crate) uuid: String,
+    #[serde(rename = "uuid")]
+    pub(crate) id: String,
     /// Its name; several may have the same.
     #[serde(default, deserialize_with = "lenient")]
     pub(crate) name: Option<String>,

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cloud_provider::servers::{machines, parse_id};
 
 const UUID: &str = "47cec963-fcd2-482f-bdb6-24461b2d47b1";
 
@@ -30,6 +31,11 @@ fn server(more: Value) -> Server {
     serde_json::from_value(all).unwrap()
 }
 
+/// The machine behind a server.
+fn machine(server: Server) -> Result<Machine, String> {
+    machines::<Cloudscale>(&[server]).map(|mut all| all.remove(0))
+}
+
 fn shown(machine: &Machine) -> Vec<String> {
     machine
         .facts
@@ -42,7 +48,7 @@ fn shown(machine: &Machine) -> Vec<String> {
 /// cloudscale.md 7.4, TestInstanceMetadata.
 #[test]
 fn describes_server_like_go_controller() {
-    let machine = machine(&server(json!({}))).unwrap();
+    let machine = machine(server(json!({}))).unwrap();
     let facts = &machine.facts;
     assert_eq!(machine.id.to_string(), format!("cloudscale://{UUID}"));
     assert_eq!(facts.provider_id.as_ref(), Some(&machine.id));
@@ -75,7 +81,7 @@ fn invalid_address_means_none() {
         json!([{"type": "public", "addresses": [{"address": "5.102.144.1"}, {"address": null}]}]),
         json!([{"addresses": [{"address": "5.102.144.1"}]}]),
     ] {
-        let machine = machine(&server(json!({"interfaces": interfaces}))).unwrap();
+        let machine = machine(server(json!({"interfaces": interfaces}))).unwrap();
         assert_eq!(shown(&machine), [""; 0], "{interfaces}");
     }
 }
@@ -85,7 +91,7 @@ fn lists_server_with_missing_fields() {
     let odd = json!({"uuid": UUID, "name": 1, "zone": "rma1", "flavor": null, "status": {}});
     for entry in [json!({"uuid": UUID}), odd] {
         let bare: Server = serde_json::from_value(entry).unwrap();
-        let machine = machine(&bare).unwrap();
+        let machine = machine(bare).unwrap();
         assert_eq!(machine.presence, Presence::Running);
         assert_eq!((machine.names.len(), machine.facts.zone), (0, None));
     }
@@ -93,7 +99,7 @@ fn lists_server_with_missing_fields() {
 
 #[test]
 fn rejects_server_without_uuid() {
-    assert!(machine(&server(json!({"uuid": "7"}))).is_err());
+    assert!(machine(server(json!({"uuid": "7"}))).is_err());
     assert!(serde_json::from_value::<Server>(json!({"name": "a"})).is_err());
 }
 
@@ -105,7 +111,7 @@ fn only_stopped_server_is_stopped() {
         ("started", Presence::Running),
         ("changing", Presence::Running),
     ] {
-        let machine = machine(&server(json!({"status": status}))).unwrap();
+        let machine = machine(server(json!({"status": status}))).unwrap();
         assert_eq!(machine.presence, presence, "{status}");
     }
 }
@@ -123,7 +129,7 @@ fn ids_are_normalised() {
         format!("{{{UUID}}}"),
         format!("urn:uuid:{UUID}"),
     ] {
-        let id = parse_id(&format!("cloudscale://{form}")).unwrap();
+        let id = parse_id::<Cloudscale>(&format!("cloudscale://{form}")).unwrap();
         assert_eq!(id.to_string(), format!("cloudscale://{UUID}"), "{form}");
     }
     for text in [
@@ -137,7 +143,9 @@ fn ids_are_normalised() {
         format!("cloudscal://{UUID}"),
     ] {
         assert!(
-            parse_id(&text).unwrap_err().contains("cloudscale://"),
+            parse_id::<Cloudscale>(&text)
+                .unwrap_err()
+                .contains("cloudscale://"),
             "{text}"
         );
     }
@@ -151,6 +159,6 @@ proptest! {
             "interfaces": [{"type": slug, "addresses": [{"address": ip}]}],
         });
         let server: Server = serde_json::from_value(entry).unwrap();
-        prop_assert!(machine(&server).is_ok());
+        prop_assert!(machine(server).is_ok());
     }
 }
