@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::Shared;
 use super::find::{Query, claim};
 use super::ownership::made_for;
-use super::provider::{Desired as _, Holder, Listed as _, Observed, Provider, Vocabulary};
+use super::provider::{
+    Desired as _, Holder, Listed as _, ListedOf, Observed, Provider, Vocabulary,
+};
 use crate::cloud_api::CloudError;
 use crate::cloud_provider::load_balancers::{LoadBalancerRequest, ReconcileError, TakeOver};
 use crate::views::service_view::ServiceView;
@@ -55,13 +57,15 @@ impl<P: Provider> Shared<P> {
                 denied.unknown.push(name.clone());
                 continue;
             };
+            let listed = self.listed_holder(query, holder.as_ref()).await?;
             let mut others = request.others.iter();
-            let winner = others.find(|other| self.outranks(other, request, name, holder.as_ref()));
+            let winner = others.find(|other| {
+                let asks = self.provider.asked_exclusives(other).contains(name);
+                asks && self.outranks(other, request, holder.as_ref(), listed.as_ref())
+            });
             if let Some(winner) = winner {
                 denied.lost.push(format!("{name}->{}", winner.key));
-            } else if leads_to_own(observed, holder.as_ref())
-                || self.may_move(request, query, name, holder.as_ref()).await?
-            {
+            } else if self.may_move(request, name, holder.as_ref(), listed.as_ref()) {
                 permitted.insert(name.clone(), holder.clone());
             } else if let Some(holder) = holder {
                 denied.used.push(format!("{name} leads to {holder}"));
@@ -96,37 +100,50 @@ impl<P: Provider> Shared<P> {
         self.provider.exclusives(query.asked).await
     }
 
+    /// The load balancer that one leads to, as it is listed.
+    async fn listed_holder(
+        &self,
+        query: &Query,
+        holder: Option<&Holder>,
+    ) -> Result<Option<ListedOf<P>>, CloudError> {
+        let Some(Holder::LoadBalancer(holder)) = holder else {
+            return Ok(None);
+        };
+        let listing = self.listings.get(self.cache.since(&query.uid)).await?;
+        let mut all = listing.all.iter();
+        Ok(all.find(|listed| listed.id() == holder).cloned())
+    }
+
+    /// Whether a load balancer is provably a Service's: by its marks, or by what this process knows.
+    fn has(&self, service: &ServiceView, holder: &str, listed: Option<&ListedOf<P>>) -> bool {
+        let user = listed.and_then(|listed| made_for(listed, P::WORDS));
+        user == Some(service.uid.as_str())
+            || self.cache.last_id(&service.uid).as_deref() == Some(holder)
+    }
+
     /// Whether one may be taken from what it leads to: nothing, a load balancer of this Service, or one of
     /// a Service in the same namespace that does not ask for it any more. What else it leads to somebody
     /// uses.
-    async fn may_move(
+    fn may_move(
         &self,
         request: &LoadBalancerRequest,
-        query: &Query,
         name: &str,
         holder: Option<&Holder>,
-    ) -> Result<bool, CloudError> {
+        listed: Option<&ListedOf<P>>,
+    ) -> bool {
         let Some(holder) = holder.filter(|_| !request.may_take_over) else {
-            return Ok(true);
+            return true;
         };
         let Holder::LoadBalancer(holder) = holder else {
-            return Ok(false);
+            return false;
         };
-        let listing = self.listings.get(self.cache.since(&query.uid)).await?;
-        let listed = listing.all.iter().find(|listed| listed.id() == holder);
-        let user = listed.and_then(|listed| made_for(listed, P::WORDS));
-        let gives_up = |other: &&Arc<ServiceView>| {
-            let has_it = user == Some(other.uid.as_str())
-                || self.cache.last_id(&other.uid).as_ref() == Some(holder);
-            has_it && other.key.namespace == request.service.key.namespace
+        let own = &request.service;
+        let gives_up = |other: &Arc<ServiceView>| {
+            other.key.namespace == own.key.namespace
+                && self.has(other, holder, listed)
+                && !self.provider.asked_exclusives(other).contains(name)
         };
-        // Those that still ask for it have the better right anyhow.
-        let is_given_up = request
-            .others
-            .iter()
-            .filter(gives_up)
-            .any(|other| !self.provider.asked_exclusives(other).contains(name));
-        Ok(user == Some(request.service.uid.as_str()) || is_given_up)
+        self.has(own, holder, listed) || request.others.iter().any(gives_up)
     }
 
     /// Whether one that is to be assigned leads, read now, to what it led to when that was permitted.
@@ -142,34 +159,31 @@ impl<P: Provider> Shared<P> {
         Ok(permitted.get(name) == Some(&now))
     }
 
-    /// Whether another Service has the better right to one: its load balancer holds it, or it asks for it
-    /// too and is older.
+    /// Whether another Service, which asks for one too, has the better right to it: its load balancer holds it,
+    /// or nothing does and it is older. An annotation that names a load balancer counts only as long as it is
+    /// provably nobody's.
     fn outranks(
         &self,
         other: &Arc<ServiceView>,
         request: &LoadBalancerRequest,
-        name: &str,
         holder: Option<&Holder>,
+        listed: Option<&ListedOf<P>>,
     ) -> bool {
-        if !self.provider.asked_exclusives(other).contains(name) {
-            return false;
-        }
-        let is_of_other = match holder {
-            Some(Holder::LoadBalancer(holder)) => {
-                let has_it = self.cache.last_id(&other.uid).as_ref() == Some(holder);
-                has_it || claim(other, &*self.provider).is_of_id(holder)
-            }
-            Some(Holder::Server(_)) | None => false,
-        };
         let own = &request.service;
-        is_of_other || (other.created, &other.uid) < (own.created, &own.uid)
+        match holder {
+            Some(Holder::LoadBalancer(holder)) if self.has(own, holder, listed) => false,
+            Some(Holder::LoadBalancer(holder)) => {
+                let mut others = request.others.iter();
+                let is_known = others.any(|service| self.has(service, holder, listed));
+                match is_known {
+                    true => self.has(other, holder, listed),
+                    false => claim(other, &*self.provider).is_of_id(holder),
+                }
+            }
+            Some(Holder::Server(_)) => false,
+            None => (other.created, &other.uid) < (own.created, &own.uid),
+        }
     }
-}
-
-/// Whether one leads to what is the Service's own, of which a part may have it that serves no more.
-fn leads_to_own(observed: Option<&impl Observed>, holder: Option<&Holder>) -> bool {
-    let own = observed.map(|observed| observed.listed().id());
-    matches!(holder, Some(Holder::LoadBalancer(holder)) if own == Some(holder.as_str()))
 }
 
 impl Denied {

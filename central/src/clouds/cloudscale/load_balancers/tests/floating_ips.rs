@@ -138,3 +138,58 @@ async fn none_is_asked_for_alone() {
     assert_eq!(of("PATCH /v1/floating-ips/"), 2, "{lines:?}");
     assert_eq!(of("GET /v1/floating-ips/"), 0, "{lines:?}");
 }
+
+/// An older Service in another namespace that asks for this one, and may say which load balancer it has.
+fn elsewhere(ip: &str, uuid: Option<&str>) -> LoadBalancerRequest {
+    let mut elsewhere = asking(9, 1, &[ip]);
+    let service = Arc::make_mut(&mut elsewhere.service);
+    let uuid = uuid.map(|uuid| (keys::UUID.to_owned(), uuid.to_owned()));
+    service.annotations.extend(uuid);
+    service.key.namespace = "elsewhere".to_owned();
+    service.created = -1;
+    elsewhere
+}
+
+/// It is given up for Services of its own namespace: who may not have it stands in nobody's way by naming it.
+#[tokio::test]
+async fn given_up_one_is_not_lost_to_a_service_elsewhere() {
+    for names_its_holder in [false, true] {
+        let (project, cloud) = project(1).await;
+        put(&project, &format!("{V4}/32"), &Value::Null);
+        let balancers = balancers(&cloud);
+        let had = made(&project, &balancers, &asking(1, 1, &[V4])).await;
+        let former = request(1, 1);
+        let end = ensure(&balancers, &former, &Open::default()).await;
+        assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");
+        // The last listing is from before it was assigned.
+        balancers.observe_anew();
+        let mut next = asking(2, 1, &[V4]);
+        let mut other = elsewhere(V4, names_its_holder.then_some(&had));
+        let (former, wants) = (former.service, next.service.clone());
+        next.others = [former.clone(), other.service.clone()]
+            .into_iter()
+            .collect();
+        other.others = [former, wants].into_iter().collect();
+        refusal(ensure(&balancers, &other, &Open::default()).await);
+        let uuid = made(&project, &balancers, &next).await;
+        assert_eq!(project.of("floating-ips")[0]["load_balancer"], uuid);
+        refusal(ensure(&balancers, &other, &Open::default()).await);
+    }
+}
+
+/// A person has let it lead there since the last look.
+#[tokio::test]
+async fn one_that_leads_to_its_own_load_balancer_is_not_lost_to_an_older_service() {
+    let (project, cloud) = project(1).await;
+    put(&project, &format!("{V4}/32"), &Value::Null);
+    let balancers = balancers(&cloud);
+    let uuid = made(&project, &balancers, &request(1, 1)).await;
+    let network = json!(format!("{V4}/32"));
+    project.set_network(&network, "load_balancer", json!({"uuid": uuid}));
+    let other = elsewhere(V4, Some(&uuid));
+    // The other one is not there: so all are listed anew.
+    let mut own = asking(1, 1, &[V4, V6]);
+    own.others = [other.service].into_iter().collect();
+    let (why, _) = refusal(ensure(&balancers, &own, &Open::default()).await);
+    assert!(why.contains(V6) && !why.contains(V4), "{why}");
+}
