@@ -172,16 +172,22 @@ impl<P: Provider> Shared<P> {
             unlisted = self.unlisted_recorded(query).await?;
             selection = query.select_among(&unlisted);
         }
-        let (balancer, surplus, is_proven) = match selection {
+        let (balancer, surplus, is_proven, rival) = match selection {
             Selection::Nothing => {
                 let unsettled = self.unsettled(query);
                 return Ok(unsettled.map_or(Found::Nothing(listing), Found::Unsettled));
             }
             Selection::Refused(why) => return Ok(Found::Refused(why)),
-            Selection::Own { balancer, surplus } => (balancer, surplus, true),
-            Selection::Adopted { balancer, surplus } => (balancer, surplus, true),
-            Selection::Unproven { balancer, surplus } => {
-                (balancer, surplus, query.may_have(balancer))
+            Selection::Own { balancer, surplus } | Selection::Adopted { balancer, surplus } => {
+                (balancer, surplus, true, None)
+            }
+            Selection::Unproven {
+                balancer,
+                surplus,
+                rival,
+            } => {
+                let may_have = rival.is_none() && query.may_have(balancer);
+                (balancer, surplus, may_have, rival)
             }
         };
         let wanted = fingerprint.map(|of_desired| applied(balancer, of_desired));
@@ -211,9 +217,11 @@ impl<P: Provider> Shared<P> {
             }
         })?;
         let claim = &query.claim;
-        let is_free = || observed.is_unused() && !query.is_of_another_cluster(balancer);
-        if !is_proven && !is_free() && !claim.is_led_to(&observed, members) {
-            return Ok(Found::Refused(unproven(balancer, claim)));
+        let is_unused = observed.is_unused() && !query.is_of_another_cluster(balancer);
+        let may_be_had = is_proven || rival.is_none() && is_unused;
+        if !may_be_had && !claim.is_led_to(&observed, members) {
+            let why = rival.unwrap_or_else(|| unproven(balancer, claim));
+            return Ok(Found::Refused(why));
         }
         if observed.listed().is_made() {
             self.cache.settled(uid);

@@ -5,15 +5,18 @@
 //!   bears another's, or is named after another ──► never
 //!   named after its UID ─────────────────────────► Own
 //!   bears no mark, and has its name or is in its annotation:
-//!       another Service has a better right ──────► Refused
-//!       its status shows an address of it ───────► Adopted
-//!       no more than that ───────────────────────► Unproven: what it is used for decides
+//!       another Service's status proves its right ► Refused
+//!       its own status does ─────────────────────► Adopted
+//!       neither, or both ────────────────────────► Unproven: what it is used for decides
 //! ```
 //!
 //! Whoever may write a Service writes its annotations: name and UUID there are wishes, and prove
-//! nothing. The status is written by controllers alone.
+//! nothing; that a Service is older counts only for what nobody uses. The status is written by controllers
+//! alone. A private address in it proves something only as long as no other Service means the same load
+//! balancer: another network may have the same address.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::members::Members;
@@ -90,6 +93,15 @@ impl Claim {
         may_be_it && balancer.is_shown_by(&self.service)
     }
 
+    /// Whether its status proves that it has a load balancer, whoever else means the same.
+    fn proves(&self, balancer: &impl Listed) -> bool {
+        let is_private = |address: &IpAddr| match address {
+            IpAddr::V4(address) => address.is_private(),
+            IpAddr::V6(address) => address.is_unique_local(),
+        };
+        self.shows(balancer) && !balancer.addresses().iter().any(is_private)
+    }
+
     /// Whether its name proves that a load balancer is its own.
     fn is_own_by_name(&self, balancer: &impl Listed) -> bool {
         self.words.id_by != IdBy::Name && self.is_named_after(balancer)
@@ -119,7 +131,7 @@ impl Claim {
     /// Whether where a load balancer leads may prove that it was the Service's.
     pub(super) fn may_be_led_to(&self, balancer: &impl Listed) -> bool {
         let is_named = self.words.id_by == IdBy::Name && self.is_named_after(balancer);
-        is_named || self.has_used_by_name(balancer)
+        is_named || self.has_used_by_name(balancer) || self.shows(balancer)
     }
 
     /// Whether a load balancer that was just read may be deleted for this Service's sake: by its mark, by
@@ -165,7 +177,7 @@ impl Claim {
         observed.leads_to(&ports, members)
     }
 
-    /// Whether this one has the better right to a load balancer that both claim.
+    /// Whether this one has the better right to a load balancer that both claim and that leads to neither.
     fn outranks(&self, other: &Self, balancer: &impl Listed) -> bool {
         let age = |claim: &Self| (claim.service.created, claim.service.uid.clone());
         match (self.shows(balancer), other.shows(balancer)) {
@@ -192,7 +204,7 @@ pub(super) enum Selection<'a, L> {
         /// Others with the same mark.
         surplus: Vec<&'a L>,
     },
-    /// This one, which bears no mark yet: the Service's status shows it.
+    /// This one, which bears no mark yet: the Service's status proves it.
     Adopted {
         /// It.
         balancer: &'a L,
@@ -200,12 +212,14 @@ pub(super) enum Selection<'a, L> {
         surplus: Vec<&'a L>,
     },
     /// This one, which bears no mark, if it is unused or turns out to be the Service's: nothing but an
-    /// annotation speaks for it.
+    /// annotation speaks for it, or as much speaks for another Service.
     Unproven {
         /// It.
         balancer: &'a L,
         /// What the Service had before, by a mark or by its status.
         surplus: Vec<&'a L>,
+        /// Why it does not become the Service's unless it leads there: another one has the better right.
+        rival: Option<String>,
     },
     /// Nothing, and something stands in the way: what, and what to do about it.
     Refused(String),
@@ -302,9 +316,12 @@ fn with_surplus<'a, L: Listed>(
             balancer,
             surplus: before(balancer),
         },
-        Selection::Unproven { balancer, .. } => Selection::Unproven {
+        Selection::Unproven {
+            balancer, rival, ..
+        } => Selection::Unproven {
             balancer,
             surplus: before(balancer),
+            rival,
         },
         other => other,
     }
@@ -315,21 +332,31 @@ fn of_one<'a, L: Listed>(balancer: &'a L, claim: &Claim, others: &[Claim]) -> Se
     if claim.is_own_by_name(balancer) {
         return Selection::Own { balancer, surplus };
     }
-    let mut rivals = others
+    let rivals: Vec<&Claim> = others
         .iter()
-        .filter(|other| other.means(balancer) && other.outranks(claim, balancer));
-    if let Some(rival) = rivals.next() {
-        return Selection::Refused(format!(
-            "the load balancer {} is used by the Service {}; {}",
-            shown(balancer),
-            rival.key(),
-            remedy(balancer, claim),
-        ));
+        .filter(|other| other.means(balancer))
+        .collect();
+    let used_by = |rival: &&Claim| {
+        let (shown, remedy) = (shown(balancer), remedy(balancer, claim));
+        let key = rival.key();
+        format!("the load balancer {shown} is used by the Service {key}; {remedy}")
+    };
+    let prover = rivals.iter().find(|rival| rival.proves(balancer));
+    match (claim.proves(balancer), prover) {
+        (true, None) => return Selection::Adopted { balancer, surplus },
+        (false, Some(prover)) => return Selection::Refused(used_by(prover)),
+        _ if rivals.is_empty() && claim.shows(balancer) => {
+            return Selection::Adopted { balancer, surplus };
+        }
+        _ => {}
     }
-    if claim.shows(balancer) {
-        return Selection::Adopted { balancer, surplus };
+    let mut rivals = rivals.iter();
+    let rival = rivals.find(|rival| rival.outranks(claim, balancer));
+    Selection::Unproven {
+        balancer,
+        surplus,
+        rival: rival.map(used_by),
     }
-    Selection::Unproven { balancer, surplus }
 }
 
 /// Whether a load balancer bears the mark of another cluster than this one.

@@ -127,15 +127,15 @@ impl<P: Provider> Shared<P> {
             Selection::Adopted { balancer, surplus } => {
                 return Ok(removable(all_of(balancer, surplus), Vec::new()));
             }
-            Selection::Unproven { balancer, surplus } => {
-                match self.is_proven(query, request, balancer).await? {
-                    true => return Ok(removable(all_of(balancer, surplus), Vec::new())),
-                    false => {
-                        let surplus = surplus.into_iter().cloned().collect();
-                        (surplus, vec![kept(balancer)])
-                    }
+            Selection::Unproven {
+                balancer, surplus, ..
+            } => match self.is_proven(query, request, balancer).await? {
+                true => return Ok(removable(all_of(balancer, surplus), Vec::new())),
+                false => {
+                    let surplus = surplus.into_iter().cloned().collect();
+                    (surplus, vec![kept(balancer)])
                 }
-            }
+            },
             Selection::Refused(why) => {
                 let marked = listing
                     .all

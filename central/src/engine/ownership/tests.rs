@@ -138,7 +138,12 @@ fn shown(selection: &Selection<'_, Balancer>) -> String {
         Selection::Nothing => "nothing".to_owned(),
         Selection::Own { balancer, surplus } => format!("own {} +{}", balancer.id, surplus.len()),
         Selection::Adopted { balancer, .. } => format!("adopted {}", balancer.id),
-        Selection::Unproven { balancer, .. } => format!("unproven {}", balancer.id),
+        Selection::Unproven {
+            balancer, rival, ..
+        } => match rival {
+            None => format!("unproven {}", balancer.id),
+            Some(_) => format!("contested {}", balancer.id),
+        },
         Selection::Refused(_) => "refused".to_owned(),
     }
 }
@@ -231,8 +236,10 @@ fn user_or_older_claim_wins() {
     let all = [balancer(A, "foo", None)];
     let vip = Some("203.0.113.7");
     for (own_age, own_ip, other_age, other_ip, expected) in [
-        ("02", None, "01", None, "refused".to_owned()),
+        ("02", None, "01", None, format!("contested {A}")),
         ("01", None, "02", None, format!("unproven {A}")),
+        ("02", vip, "01", vip, format!("contested {A}")),
+        ("01", vip, "02", vip, format!("unproven {A}")),
         ("01", None, "02", vip, "refused".to_owned()),
         ("02", vip, "01", None, format!("adopted {A}")),
         ("01", None, "01", None, format!("unproven {A}")),
@@ -245,6 +252,34 @@ fn user_or_older_claim_wins() {
             expected,
             "{own_age} {other_age} {other_ip:?}"
         );
+    }
+}
+
+/// Another network may have the same address, so that it decides only where nobody else means the same.
+#[test]
+fn private_address_proves_nothing_against_another_service() {
+    for vip in ["10.0.0.9", "fd00::9"] {
+        let all = [Balancer {
+            address: vip.parse().unwrap(),
+            ..balancer(A, "foo", None)
+        }];
+        let own = |ip| claim(OWN, "02", None, Some(A), ip);
+        let selected = select(&all, &own(Some(vip)), &[]);
+        assert_eq!(shown(&selected), format!("adopted {A}"));
+        for (own_ip, other_age, other_ip, expected) in [
+            (Some(vip), "01", None, format!("unproven {A}")),
+            (Some(vip), "01", Some(vip), format!("contested {A}")),
+            (Some(vip), "03", Some(vip), format!("unproven {A}")),
+            (None, "03", Some(vip), format!("contested {A}")),
+        ] {
+            let other = claim(OTHER, other_age, Some("foo"), None, other_ip);
+            let selected = select(&all, &own(own_ip), &[other]);
+            assert_eq!(
+                shown(&selected),
+                expected,
+                "{own_ip:?} {other_age} {other_ip:?}"
+            );
+        }
     }
 }
 

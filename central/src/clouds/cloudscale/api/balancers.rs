@@ -1,9 +1,9 @@
 //! Load balancers, without their parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use mooring_common::names::cloudscale_tags as tags;
+use mooring_common::names::{cloudscale_annotations as keys, cloudscale_tags as tags};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,6 +11,7 @@ use super::{address, subnet};
 use crate::cloud_api::{Kind, Request, lenient, or_default, short_name};
 use crate::engine::provider::Listed;
 use crate::resource_kinds;
+use crate::views::service_view::ServiceView;
 
 /// The status of one that the cloud is at work on, and of which it takes no other change.
 const CHANGING: &str = "changing";
@@ -54,6 +55,13 @@ pub(crate) struct Vip {
     pub(crate) subnet: Option<String>,
 }
 
+/// What a Service asks of one.
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(default, deserialize_with = "subnet")]
+    subnet: Option<String>,
+}
+
 impl Listed for Balancer {
     fn id(&self) -> &str {
         &self.uuid
@@ -94,6 +102,18 @@ impl Listed for Balancer {
 
     fn changes(&mut self) {
         self.status = Some(CHANGING.to_owned());
+    }
+
+    /// By an address, which is another's in another subnet than those that the Service names.
+    fn is_shown_by(&self, service: &ServiceView) -> bool {
+        let text = service.annotation(keys::VIP_ADDRESSES).unwrap_or_default();
+        let asked: Vec<Asked> = serde_json::from_str(text).unwrap_or_default();
+        let named: BTreeSet<_> = asked.into_iter().filter_map(|one| one.subnet).collect();
+        let may_be = |subnet: &String| named.is_empty() || named.contains(subnet);
+        let vips = self.vip_addresses.iter().flatten();
+        let vips = vips.filter(|vip| vip.subnet.as_ref().is_none_or(may_be));
+        let mut addresses = vips.filter_map(|vip| vip.address.parse().ok());
+        addresses.any(|address: IpAddr| service.status.contains(&address))
     }
 }
 

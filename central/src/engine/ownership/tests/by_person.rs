@@ -33,7 +33,14 @@ fn shown(selection: &Selection<'_, Balancer>) -> String {
         Selection::Refused(_) => return "refused".to_owned(),
         Selection::Own { balancer, surplus } => ("own", balancer, surplus),
         Selection::Adopted { balancer, surplus } => ("adopted", balancer, surplus),
-        Selection::Unproven { balancer, surplus } => ("unproven", balancer, surplus),
+        Selection::Unproven {
+            balancer,
+            surplus,
+            rival,
+        } => match rival {
+            None => ("unproven", balancer, surplus),
+            Some(_) => ("contested", balancer, surplus),
+        },
     };
     let surplus: Vec<&str> = surplus.iter().map(|other| &*other.id).collect();
     format!("{word} {} +{}", balancer.id, surplus.join(","))
@@ -93,10 +100,18 @@ fn better_right_of_another_service_is_respected() {
         (
             ("02", Some("1"), Some(1)),
             ("03", None, Some(1)),
-            "adopted 1 +",
+            "unproven 1 +",
         ),
-        (("02", Some("1"), Some(1)), ("01", None, Some(1)), "refused"),
-        (("02", Some("1"), None), ("01", Some("1"), None), "refused"),
+        (
+            ("02", Some("1"), Some(1)),
+            ("01", None, Some(1)),
+            "contested 1 +",
+        ),
+        (
+            ("02", Some("1"), None),
+            ("01", Some("1"), None),
+            "contested 1 +",
+        ),
         (
             ("02", Some("1"), None),
             ("03", Some("1"), None),

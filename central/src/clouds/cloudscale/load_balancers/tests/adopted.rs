@@ -171,3 +171,118 @@ async fn same_address_in_another_subnet_is_another_machines() {
         assert_eq!(is_adopted, is_ours, "{subnet}: {end:?}");
     }
 }
+
+/// An older Service in another namespace that names the same load balancer, and has other node ports.
+fn older(uuid: &str) -> LoadBalancerRequest {
+    let mut older = request(2, 1);
+    older.service = service(
+        2,
+        &json!({keys::UUID: uuid, keys::NAME: "shop", keys::ZONE: "rma1"}),
+    );
+    let service = Arc::make_mut(&mut older.service);
+    service.key.namespace = "elsewhere".to_owned();
+    service.created = -1;
+    let ports = service.ports.iter_mut();
+    ports.for_each(|port| port.node_port = port.node_port.map(|port| port + 1));
+    older
+}
+
+fn with_status(request: &mut LoadBalancerRequest, ip: Option<&str>) {
+    let shown = ip.map(|ip| ip.parse().unwrap());
+    Arc::make_mut(&mut request.service).status = shown.into_iter().collect();
+}
+
+/// Where it leads proves whose it is: neither its age nor a private address that another network has too helps the
+/// other Service.
+#[tokio::test]
+async fn older_service_neither_gets_it_by_naming_it_nor_stands_in_its_way() {
+    let private = "10.9.0.9";
+    for (ip, other_ip) in [
+        (None, None),
+        (Some(private), None),
+        (Some(private), Some(private)),
+        (None, Some(private)),
+    ] {
+        let (project, cloud) = project(1).await;
+        let (uuid, mut own) = left(&project, &cloud).await;
+        let vips = json!([{"address": private, "subnet": {"uuid": uid(801)}}]);
+        project.set(&uuid, "vip_addresses", vips);
+        let mut other = older(&uuid);
+        with_status(&mut own, ip);
+        with_status(&mut other, other_ip);
+        own.others = [other.service.clone()].into_iter().collect();
+        other.others = [own.service.clone()].into_iter().collect();
+
+        let balancers = balancers(&cloud);
+        let before = cloud.lines().len();
+        let refused = ensure(&balancers, &other, &Open::default()).await;
+        let Err(ReconcileError::Refused(why)) = refused else {
+            panic!("{ip:?} {other_ip:?}: {refused:?}")
+        };
+        assert!(why.contains(&uuid), "{why}");
+        let lines = since(&cloud, before);
+        assert!(
+            lines.iter().all(|line| line.starts_with("GET")),
+            "{lines:?}"
+        );
+        adopt(&cloud, &own).await;
+        // It goes with its Service, whose status says that it has one.
+        let prepared = self::balancers(&cloud).prepare_removal(&own).await.unwrap();
+        let goes = prepared.summary().steps.len() == 1;
+        assert_eq!(goes, ip.is_some(), "{ip:?} {other_ip:?}");
+        let prepared = self::balancers(&cloud).prepare_removal(&other).await;
+        assert!(prepared.unwrap().summary().steps.is_empty());
+    }
+}
+
+/// Of two Services that name one that nobody uses, the older one gets it.
+#[tokio::test]
+async fn unused_one_goes_to_the_older_service() {
+    let (project, cloud) = project(1).await;
+    let unused = json!({
+        "uuid": uid(5), "name": "shop", "status": "running", "zone": {"slug": "rma1"},
+        "flavor": {"slug": "lb-standard"}, "vip_addresses": [{"address": "203.0.113.7"}],
+    });
+    project.put(BALANCERS, unused);
+    let mut other = older(&uid(5));
+    let mut own = LoadBalancerRequest {
+        service: service(1, &json!({keys::NAME: "shop"})),
+        ..request(1, 1)
+    };
+    own.others = [other.service.clone()].into_iter().collect();
+    other.others = [own.service.clone()].into_iter().collect();
+    let balancers = balancers(&cloud);
+    let refused = ensure(&balancers, &own, &Open::default()).await;
+    let Err(ReconcileError::Refused(why)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(why.contains("used by the Service elsewhere/web-2"), "{why}");
+    let end = ensure(&balancers, &other, &Open::default()).await;
+    assert!(matches!(end, Ok(Progress::Ensured(_))), "{end:?}");
+    assert_eq!(project.of(POOLS).len(), 2);
+}
+
+/// The status shows an address that two subnets may have.
+#[tokio::test]
+async fn same_address_in_another_subnet_than_asked_for_is_anothers() {
+    let named = |subnet: &str| Some(json!([{"subnet": subnet}]).to_string());
+    for (asked, is_ours) in [
+        (None, true),
+        (Some("[]".to_owned()), true),
+        (Some(r#"[{"address": "10.9.0.9"}]"#.to_owned()), true),
+        (named(&uid(801)), true),
+        (named(&uid(801).replace('-', "")), true),
+        (named(&uid(802)), false),
+    ] {
+        let (project, cloud) = project(1).await;
+        let (uuid, mut own) = left(&project, &cloud).await;
+        let vips = json!([{"address": "10.9.0.9", "subnet": {"uuid": uid(801)}}]);
+        project.set(&uuid, "vip_addresses", vips);
+        with_status(&mut own, Some("10.9.0.9"));
+        let asked = asked.map(|text| (keys::VIP_ADDRESSES.to_owned(), text));
+        annotations_of(&mut own).extend(asked.clone());
+        let prepared = balancers(&cloud).prepare_removal(&own).await.unwrap();
+        let goes = prepared.summary().steps.len() == 1;
+        assert_eq!(goes, is_ours, "{asked:?}: {:?}", prepared.summary());
+    }
+}
