@@ -16,6 +16,8 @@ pub struct LoadBalancerRequest {
     pub service: Arc<ServiceView>,
     /// The Nodes that may carry its traffic, by name.
     pub nodes: Arc<[Arc<NodeView>]>,
+    /// The other Nodes, which carry no traffic: what they have is no Service's either.
+    pub other_nodes: Arc<[Arc<NodeView>]>,
     /// The other Services of the cluster that have, or are to have, a load balancer of this cloud:
     /// what they claim is not this one's.
     pub others: Others,

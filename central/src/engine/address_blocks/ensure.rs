@@ -126,7 +126,8 @@ async fn find<P: Serve>(
     }
     let steady = state.fresh_since;
     state.elsewhere.expires(steady);
-    state.elsewhere.sees_nodes(&request.nodes);
+    let nodes = request.nodes.iter().chain(&*request.other_nodes);
+    state.elsewhere.sees_nodes(nodes);
     list(blocks, steady).await?;
     blocks.look_at_network(steady).await?;
     check_credentials(blocks, request, blocks.has_network()).await?;

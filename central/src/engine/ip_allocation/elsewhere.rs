@@ -42,8 +42,8 @@ impl Elsewhere {
     }
 
     /// The cluster has these Nodes.
-    pub fn sees_nodes(&mut self, nodes: &[Arc<NodeView>]) {
-        let addresses = nodes.iter().flat_map(|node| &node.addresses);
+    pub fn sees_nodes<'a>(&mut self, nodes: impl Iterator<Item = &'a Arc<NodeView>>) {
+        let addresses = nodes.flat_map(|node| &node.addresses);
         let read = addresses.filter_map(|address| address.address.parse().ok());
         self.nodes = read.collect();
     }

@@ -125,6 +125,7 @@ fn request(number: usize, nodes: usize) -> LoadBalancerRequest {
     LoadBalancerRequest {
         service: service(number, &Value::Null),
         nodes: (1..=nodes).map(node).collect(),
+        other_nodes: [].into(),
         others: Others::default(),
         cluster: Some("cluster".to_owned()),
         settle_time: std::time::Duration::from_secs(90),

@@ -498,6 +498,7 @@ pub(crate) fn request(service: &ServiceView, others: &[ServiceView]) -> LoadBala
     LoadBalancerRequest {
         service: Arc::new(service.clone()),
         nodes: [].into(),
+        other_nodes: [].into(),
         others: others.cloned().map(Arc::new).collect(),
         cluster: None,
         settle_time: std::time::Duration::from_secs(90),

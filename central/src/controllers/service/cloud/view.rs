@@ -21,8 +21,17 @@ pub(super) fn cluster_service() -> ObjectKey {
 /// What a pass over any Service goes by.
 #[derive(Clone, Debug)]
 pub struct ClusterView {
-    nodes: Arc<[Arc<NodeView>]>,
+    nodes: NodesView,
     services: ServicesView,
+}
+
+/// By name.
+#[derive(Clone, Debug)]
+struct NodesView {
+    /// Those that carry traffic.
+    carriers: Arc<[Arc<NodeView>]>,
+    /// The others.
+    others: Arc<[Arc<NodeView>]>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +51,7 @@ impl ClusterView {
         provider: &str,
     ) -> Self {
         Self {
-            nodes: carriers(nodes),
+            nodes: NodesView::new(nodes),
             services: ServicesView::new(services, routing, provider),
         }
     }
@@ -53,7 +62,8 @@ impl ClusterView {
     pub fn request(&self, service: &Arc<ServiceView>) -> LoadBalancerRequest {
         LoadBalancerRequest {
             service: service.clone(),
-            nodes: self.nodes.clone(),
+            nodes: self.nodes.carriers.clone(),
+            other_nodes: self.nodes.others.clone(),
             others: Others::of(self.services.wanting.clone(), &service.uid),
             cluster: self.services.cluster.clone(),
             may_take_over: false,
@@ -65,10 +75,16 @@ impl ClusterView {
     }
 }
 
-fn carriers(mut nodes: Vec<Arc<NodeView>>) -> Arc<[Arc<NodeView>]> {
-    nodes.retain(|node| node.carries_traffic());
-    nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    nodes.into()
+impl NodesView {
+    fn new(mut nodes: Vec<Arc<NodeView>>) -> Self {
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        let (carriers, others): (Vec<_>, Vec<_>) =
+            nodes.into_iter().partition(|node| node.carries_traffic());
+        Self {
+            carriers: carriers.into(),
+            others: others.into(),
+        }
+    }
 }
 
 impl ServicesView {
@@ -88,7 +104,7 @@ impl ServicesView {
 /// The view as of the last change.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    nodes: Latest<Arc<[Arc<NodeView>]>>,
+    nodes: Latest<NodesView>,
     services: Latest<ServicesView>,
 }
 
@@ -104,7 +120,7 @@ impl Views {
         ClusterView {
             nodes: self
                 .nodes
-                .as_of(changes.nodes, || carriers(cluster.nodes())),
+                .as_of(changes.nodes, || NodesView::new(cluster.nodes())),
             services: self.services.as_of(changes.services, services),
         }
     }
@@ -131,5 +147,39 @@ impl<T: Clone> Latest<T> {
                 made
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_common::k8s::Slim as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::views::service_view::tests::service;
+
+    /// What they have is no Service's either.
+    #[test]
+    fn nodes_without_traffic_are_seen_apart() {
+        let node = |name: &str, label: &str| {
+            let node = json!({"metadata": {"name": name, "labels": {label: ""}}});
+            Arc::new(NodeView::slim(serde_json::from_value(node).unwrap()))
+        };
+        let excluded = mooring_common::names::labels::EXCLUDE_FROM_LOAD_BALANCERS;
+        let nodes = vec![node("b", ""), node("master", excluded), node("a", "")];
+        let routing = Routing {
+            own_classes: Vec::new(),
+            serves_classless: true,
+            l2_networks: false,
+            clouds: vec!["cloud"],
+        };
+        let view = ClusterView::new(nodes, Vec::new(), &routing, "cloud");
+        let request = view.request(&Arc::new(service()));
+        let names = |nodes: &[Arc<NodeView>]| {
+            let names = nodes.iter().map(|node| node.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&request.nodes), ["a", "b"]);
+        assert_eq!(names(&request.other_nodes), ["master"]);
     }
 }

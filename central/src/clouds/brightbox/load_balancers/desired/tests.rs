@@ -44,6 +44,7 @@ fn asked(
     let request = LoadBalancerRequest {
         service: Arc::new(service),
         nodes: [].into(),
+        other_nodes: [].into(),
         others: Others::default(),
         cluster: Some("prod".to_owned()),
         settle_time: Duration::from_secs(90),

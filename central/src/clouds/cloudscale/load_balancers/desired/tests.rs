@@ -58,6 +58,7 @@ impl Case {
             request: LoadBalancerRequest {
                 service: Arc::new(service),
                 nodes: [node("n1"), node("n2")].into(),
+                other_nodes: [].into(),
                 others: Others::default(),
                 cluster: Some("c".to_owned()),
                 settle_time: std::time::Duration::from_secs(90),

@@ -64,6 +64,7 @@ fn request(service: ServiceView, secrets: Secrets) -> LoadBalancerRequest {
     LoadBalancerRequest {
         service: Arc::new(service),
         nodes: [].into(),
+        other_nodes: [].into(),
         others: Others::default(),
         cluster: Some("prod".to_owned()),
         settle_time: Duration::from_secs(90),

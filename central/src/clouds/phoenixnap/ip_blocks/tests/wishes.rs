@@ -101,9 +101,15 @@ async fn address_of_a_member_is_given_to_no_service() {
     assert_eq!(cluster.provided(&blocks, "first").await, "203.0.113.10");
 }
 
-/// Without a network only the Nodes say which addresses servers have.
+/// Without a network only the Nodes say which addresses servers have, whether or not they carry traffic.
 #[tokio::test(start_paused = true)]
 async fn address_of_a_node_is_given_to_no_service_of_bgp() {
+    for carries_traffic in [true, false] {
+        leaves_nodes_their_addresses(carries_traffic).await;
+    }
+}
+
+async fn leaves_nodes_their_addresses(carries_traffic: bool) {
     let mut cluster = TestCluster::new(true).with(&["web"]);
     cluster.settings.setting = "bgp://".parse().unwrap();
     cluster.settings.location = Some("PHX".to_owned());
@@ -113,10 +119,11 @@ async fn address_of_a_node_is_given_to_no_service_of_bgp() {
         "status": {"addresses": [{"type": "ExternalIP", "address": "203.0.113.10"}]},
     });
     let node: k8s_openapi::api::core::v1::Node = serde_json::from_value(node).unwrap();
-    let request = LoadBalancerRequest {
-        nodes: [Arc::new(NodeView::slim(node))].into_iter().collect(),
-        ..cluster.request("web")
-    };
+    let mut request = cluster.request("web");
+    match carries_traffic {
+        true => request.nodes = [Arc::new(NodeView::slim(node))].into(),
+        false => request.other_nodes = [Arc::new(NodeView::slim(node))].into(),
+    }
     for _ in 0..10 {
         let prepared = blocks.prepare(&request).await.unwrap();
         match prepared.carry_out(&OpenGuard::default()).await.unwrap() {

@@ -122,6 +122,7 @@ fn steps(annotations: &[(&str, &str)], spec: &Value, observed: &Observed) -> Str
     let request = LoadBalancerRequest {
         service: Arc::new(service),
         nodes: [Arc::new(NodeView::slim(node))].into(),
+        other_nodes: [].into(),
         others: Others::default(),
         cluster: Some("c".to_owned()),
         settle_time: std::time::Duration::from_secs(90),
