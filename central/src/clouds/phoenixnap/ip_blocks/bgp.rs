@@ -14,6 +14,7 @@ use mooring_common::node_view::NodeView;
 
 use super::super::annotations::BGP_PEERS;
 use super::super::api::bgp::Peers;
+use super::super::facts;
 use super::super::setting::Setting;
 use super::state::{Blocks, WrittenPeers};
 use crate::cloud_provider::load_balancers::{CollectorContext, ReconcileError};
@@ -22,8 +23,7 @@ use crate::engine::cluster::NodeAnnotations;
 /// The cloud's number.
 const CLOUD_ASN: u32 = 65400;
 
-/// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All peer
-/// groups have two today.
+/// Of how many routers that a peer group no longer has, what Nodes were told is taken back. All groups have two today.
 const GONE: usize = 2;
 
 /// When to look again for a peer group that is not ready.
@@ -50,9 +50,10 @@ pub(super) fn annotations(peers: &Peers, source: Ipv4Addr) -> NodeAnnotations {
     all
 }
 
-/// The address that a Node peers from: it must be a public one.
+/// The address that a Node peers from: it must be a public one. The routers are reached from no other cloud.
 pub(super) fn source(node: &NodeView) -> Option<Ipv4Addr> {
-    let mut addresses = node.addresses.iter();
+    let is_here = node.provider_id.as_deref().is_none_or(facts::is_ours);
+    let mut addresses = node.addresses.iter().filter(|_| is_here);
     addresses.find_map(|address| match address.kind {
         AddressType::ExternalIP => address.address.parse().ok(),
         _ => None,
@@ -75,8 +76,7 @@ pub(super) fn missing<'a>(
 }
 
 impl Blocks {
-    /// Tells Nodes of their peers, if addresses are announced by BGP. When to look again, if they could
-    /// not be told.
+    /// Tells Nodes of their peers, if addresses are announced by BGP. When to look again, if they could not be told.
     ///
     /// # Errors
     /// [`ReconcileError`] unless all have been told who can be.
@@ -155,9 +155,16 @@ mod tests {
             is_ready: true,
             location: Some("PHX".to_owned()),
         };
+        let with_id = |name, uid, id: &str| {
+            let mut node = node(name, uid, "198.51.100.9");
+            Arc::make_mut(&mut node).provider_id = Some(id.to_owned());
+            node
+        };
         let nodes = [
             node("a", "1", "198.51.100.1"),
             node("v6", "2", "2001:db8::1"),
+            with_id("elsewhere", "4", "linode://7"),
+            with_id("here", "5", "phoenixnap://5f1b0c2509268bc77fd06d21"),
         ];
         let told = |peers: &Peers, nodes: &[Arc<NodeView>], before: &WrittenPeers| {
             let missing = missing(peers, nodes, before).into_iter();
@@ -166,7 +173,7 @@ mod tests {
                 .collect::<WrittenPeers>()
         };
         let first = told(&peers, &nodes, &WrittenPeers::new());
-        assert_eq!(first.keys().collect::<Vec<_>>(), ["1"]);
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["1", "5"]);
         let of_a: BTreeMap<_, _> = first["1"]
             .1
             .iter()
