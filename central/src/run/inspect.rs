@@ -20,6 +20,8 @@ mod completion;
 mod doctor;
 mod drain_check;
 mod finding;
+#[cfg(test)]
+mod fixture;
 mod flags;
 mod observe;
 mod plan;
@@ -29,6 +31,8 @@ mod setup;
 mod snapshot;
 mod status;
 mod support_bundle;
+#[cfg(test)]
+mod tests;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -39,7 +43,6 @@ use kube::Client;
 use mooring_common::k8s::client;
 use mooring_common::program::{self, Threads};
 use mooring_common::telemetry::LogFormat;
-use serde::Serialize;
 
 pub use commands::reference;
 use commands::{Command, Program, command_named};
@@ -103,8 +106,7 @@ async fn execute(command: Command, flags: InspectFlags) -> anyhow::Result<ExitCo
     let style = Style::of_standard_output(flags.output);
     match command {
         Command::Status => {
-            let status = status::status(&snapshot);
-            print(&status, flags.output, || status::text(&status, style))?;
+            print_line(&status_text(&snapshot, flags.output, style)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Doctor => {
@@ -113,14 +115,14 @@ async fn execute(command: Command, flags: InspectFlags) -> anyhow::Result<ExitCo
             report(
                 doctor::examine(&snapshot, &target, reach)?,
                 &snapshot,
-                &flags.output,
+                flags.output,
                 style,
             )
         }
         Command::DrainCheck => report(
             drain_check::drain_check(&snapshot, &flags.node)?,
             &snapshot,
-            &flags.output,
+            flags.output,
             style,
         ),
         Command::Plan => plan_l2(&client, &snapshot, &flags).await,
@@ -149,23 +151,26 @@ async fn plan_l2(
 fn report(
     findings: Vec<Finding>,
     snapshot: &Snapshot,
-    output: &Output,
+    output: Output,
     style: Style,
 ) -> anyhow::Result<ExitCode> {
     let report = Report::new(findings, snapshot);
-    print(&report, *output, || finding::text(&report, style))?;
+    print_line(&report_text(&report, output, style)?)?;
     Ok(match report.errors {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(WRONG),
     })
 }
 
-fn print(
-    value: &impl Serialize,
-    output: Output,
-    text: impl FnOnce() -> String,
-) -> anyhow::Result<()> {
-    print_line(&text_of(value, output, text)?)
+/// What `status` prints.
+fn status_text(snapshot: &Snapshot, output: Output, style: Style) -> anyhow::Result<String> {
+    let status = status::status(snapshot);
+    text_of(&status, output, || status::text(&status, style))
+}
+
+/// What `doctor` and `drain-check` print.
+fn report_text(report: &Report, output: Output, style: Style) -> anyhow::Result<String> {
+    text_of(report, output, || finding::text(report, style))
 }
 
 fn print_line(text: &str) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! Texts for people and for machines.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
@@ -32,10 +33,15 @@ pub(super) enum Tone {
 impl Style {
     /// With colours on a terminal, unless `NO_COLOR` says otherwise.
     pub(super) fn of_standard_output(output: Output) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_terminal = std::io::stdout().is_terminal();
+        Self::new(output, is_terminal, |name| std::env::var_os(name))
+    }
+
+    fn new(output: Output, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> Self {
+        let refused = env("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = env("TERM").is_some_and(|term| term == "dumb");
         Self {
-            colours: std::io::stdout().is_terminal() && !refused && !is_dumb,
+            colours: is_terminal && !refused && !is_dumb,
             wide: output == Output::Wide,
         }
     }
@@ -167,6 +173,23 @@ mod tests {
         };
         let painted = table(colours, &["NAME", "OK", "LAST"], &rows);
         assert!(painted.contains("\u{1b}[32mTrue\u{1b}[0m  "), "{painted:?}");
+    }
+
+    #[test]
+    fn colours_are_for_terminals_that_want_them() {
+        for (is_terminal, variable, value, colours) in [
+            (true, "TERM", "xterm", true),
+            (false, "TERM", "xterm", false),
+            (true, "TERM", "dumb", false),
+            (true, "NO_COLOR", "1", false),
+            (true, "NO_COLOR", "", true),
+        ] {
+            let env = |name: &str| (name == variable).then(|| value.into());
+            let style = Style::new(Output::Text, is_terminal, env);
+            assert_eq!(style.colours, colours, "{is_terminal} {variable}={value}");
+            assert!(!style.wide);
+        }
+        assert!(Style::new(Output::Wide, false, |_| None).wide);
     }
 
     #[test]
