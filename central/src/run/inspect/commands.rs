@@ -67,6 +67,16 @@ const ONLY: Flag = flag(
     Act,
     "Reads only the Services of this namespace (-n for short), for users who may not read all.",
 );
+const PLANNED: Flag = flag(
+    "Cluster",
+    "namespace",
+    Text,
+    "",
+    Act,
+    "The namespace of the Services to plan for (-n for short): of names and of a manifest that say none, and with \
+     --all only those in it are shown. Absent: default, and with --all every namespace. All Services are read all \
+     the same, since addresses are given out among them.",
+);
 const OUTPUT: Flag = flag(
     "Output",
     "output",
@@ -94,7 +104,7 @@ const ALL: Flag = flag(
 
 const READING: &[Flag] = &[KUBECONFIG, CONTEXT, MASTER, SYSTEM, ONLY, OUTPUT];
 const PLANNING: &[Flag] = &[
-    KUBECONFIG, CONTEXT, MASTER, SYSTEM, ONLY, OUTPUT, FILENAME, ALL,
+    KUBECONFIG, CONTEXT, MASTER, SYSTEM, PLANNED, OUTPUT, FILENAME, ALL,
 ];
 const BUNDLING: &[Flag] = &[KUBECONFIG, CONTEXT, MASTER, SYSTEM, ONLY];
 
@@ -170,7 +180,7 @@ impl Command {
                 "mooring-central plan",
                 "Prints which address each Service of L2Networks would get, or why it would get none, as central \
                  decides it. For load balancers of clouds it names the command that has the cloud's credentials. \
-                 Name Services as NAMESPACE/NAME (or NAME, in the namespace default), or give -f or --all. Exit code \
+                 Name Services as NAMESPACE/NAME (or NAME, in the namespace of -n, else default), or give -f or --all. Exit code \
                  1: a Service is refused.",
                 PLANNING,
                 "NAMESPACE/NAME",
@@ -282,5 +292,16 @@ mod tests {
         for command in COMMANDS {
             assert!(text.contains(command.name()), "{text}");
         }
+    }
+
+    #[test]
+    fn other_commands_are_answered_with_those_that_there_are() {
+        assert_eq!(
+            unknown("stat"),
+            "kubectl mooring has no command \"stat\"; it has status, doctor, plan, drain-check, \
+             support-bundle, completion"
+        );
+        let expected = format!("kubectl-mooring {}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(version(), expected);
     }
 }

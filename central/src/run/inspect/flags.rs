@@ -58,6 +58,8 @@ pub(super) struct Chosen {
     pub(super) filename: Option<PathBuf>,
     pub(super) named: Vec<ObjectKey>,
     pub(super) all: bool,
+    /// The namespace of what says none, and the only one; absent: `default`, and all.
+    pub(super) namespace: Option<String>,
 }
 
 /// A command line, read.
@@ -122,7 +124,7 @@ impl InspectFlags {
             chosen: Chosen::default(),
         };
         match command {
-            Command::Doctor => match target(&operands) {
+            Command::Doctor => match target(&operands, flags.scope.namespace.as_deref()) {
                 Ok(target) => flags.target = Some(target),
                 Err(fault) => reader.other_fault(fault),
             },
@@ -136,17 +138,23 @@ impl InspectFlags {
                 _ => reader.other_fault("write the name of one file, or none"),
             },
             Command::Plan => {
+                // A plan takes all Services: they are read, whatever is shown.
+                let namespace = flags.scope.namespace.take();
+                let mut named = Vec::new();
+                for operand in &operands {
+                    match key(operand, namespace.as_deref()) {
+                        Ok(key) => named.push(key),
+                        Err(fault) => reader.other_fault(fault),
+                    }
+                }
                 flags.chosen = Chosen {
                     filename: reader.text("filename").map(Into::into),
-                    named: operands.iter().map(|operand| key(operand)).collect(),
-                    all: reader.bool("all"),
-                };
-                let Chosen {
-                    filename,
                     named,
-                    all,
-                } = &flags.chosen;
-                let ways = [filename.is_some(), *all, !named.is_empty()];
+                    all: reader.bool("all"),
+                    namespace,
+                };
+                let Chosen { filename, all, .. } = &flags.chosen;
+                let ways = [filename.is_some(), *all, !operands.is_empty()];
                 if ways.iter().filter(|way| **way).count() != 1 {
                     reader.other_fault(
                         "write which Services: NAMESPACE/NAME, one or several, or -f FILE, or --all",
@@ -160,13 +168,19 @@ impl InspectFlags {
     }
 }
 
-fn key(operand: &str) -> ObjectKey {
-    let (namespace, name) = operand.split_once('/').unwrap_or(("default", operand));
-    ObjectKey::new(namespace, name)
+/// `NAMESPACE/NAME`, or `NAME` in the namespace of `--namespace`.
+fn key(operand: &str, namespace: Option<&str>) -> Result<ObjectKey, String> {
+    match (operand.split_once('/'), namespace) {
+        (Some((own, _)), Some(only)) if own != only => Err(format!(
+            "{operand} is not in the namespace {only} of --namespace; leave one of both out"
+        )),
+        (Some((own, name)), _) => Ok(ObjectKey::new(own, name)),
+        (None, namespace) => Ok(ObjectKey::new(namespace.unwrap_or("default"), operand)),
+    }
 }
 
 /// `node NAME`, `node/NAME`, and so on.
-fn target(operands: &[String]) -> Result<Target, String> {
+fn target(operands: &[String], namespace: Option<&str>) -> Result<Target, String> {
     let line = operands.join("/");
     let (kind, name) = line.split_once('/').unwrap_or((&line, ""));
     match (kind, name) {
@@ -177,7 +191,7 @@ fn target(operands: &[String]) -> Result<Target, String> {
         ("service" | "services" | "svc", name)
             if !name.is_empty() && name.matches('/').count() < 2 =>
         {
-            Ok(Target::Service(key(name)))
+            key(name, namespace).map(Target::Service)
         }
         ("address", name) => name
             .parse()
@@ -218,14 +232,42 @@ mod tests {
                 "service web",
                 Target::Service(ObjectKey::new("default", "web")),
             ),
+            (
+                "service web -n shop",
+                Target::Service(ObjectKey::new("shop", "web")),
+            ),
             ("address 192.0.2.1", Target::Address([192, 0, 2, 1].into())),
         ] {
             let flags = read(Command::Doctor, line).unwrap();
             assert_eq!(flags.target, Some(expected), "{line}");
         }
-        for wrong in ["node", "pod x", "address x", "service a/b/c"] {
+        for wrong in [
+            "node",
+            "pod x",
+            "address x",
+            "service a/b/c",
+            "service shop/web -n other",
+        ] {
             assert!(read(Command::Doctor, wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// It does not narrow what is read: other Services have addresses too.
+    #[test]
+    fn plan_has_the_namespace_for_what_says_none() {
+        let flags = read(Command::Plan, "web shop/api -n shop").unwrap();
+        let expected = ["web", "api"].map(|name| ObjectKey::new("shop", name));
+        assert_eq!(flags.chosen.named, expected);
+        assert_eq!(flags.chosen.namespace.as_deref(), Some("shop"));
+        assert_eq!(flags.scope.namespace, None);
+        let flags = read(Command::Plan, "web").unwrap();
+        assert_eq!(flags.chosen.named, [ObjectKey::new("default", "web")]);
+        let told = read(Command::Plan, "other/web -n shop").unwrap_err();
+        let expected = "other/web is not in the namespace shop of --namespace";
+        assert_eq!(told.faults.len(), 1, "{told}");
+        assert!(told.to_string().contains(expected), "{told}");
+        let flags = read(Command::Status, "-n shop").unwrap();
+        assert_eq!(flags.scope.namespace.as_deref(), Some("shop"));
     }
 
     #[test]

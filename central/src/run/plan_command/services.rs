@@ -87,7 +87,8 @@ pub(super) async fn choose(
     let mut chosen = Vec::new();
     if let Some(path) = &flags.filename {
         for manifest in read(path)? {
-            chosen.push(Arc::new(as_applied(client.clone(), manifest).await?));
+            let key = key_of(&manifest, None)?;
+            chosen.push(Arc::new(as_applied(client.clone(), &key, manifest).await?));
         }
         ensure!(!chosen.is_empty(), "{} holds no Service", path.display());
     } else if flags.all {
@@ -127,18 +128,21 @@ fn is_planned_for(service: &ServiceView, routing: &Routing) -> bool {
     is_served || service.has_finalizer()
 }
 
-/// Puts the Services of a manifest, as they would be, among those of the cluster, and gives their keys.
+/// Puts the Services of a manifest, as they would be, among those of the cluster, and gives their keys. Those that
+/// say no namespace are in this one, and others are not permitted beside it; `None`: `default`, and all are.
 ///
 /// # Errors
-/// If it cannot be read, holds no Service, or the API server does not take one.
+/// If it cannot be read, holds no Service or one of another namespace, or the API server does not take one.
 pub(in crate::run) async fn with_manifest(
     client: &Client,
     path: &Path,
+    namespace: Option<&str>,
     services: &mut Vec<Arc<ServiceView>>,
 ) -> anyhow::Result<Vec<ObjectKey>> {
     let mut keys = Vec::new();
     for manifest in read(path)? {
-        let applied = as_applied(client.clone(), manifest).await?;
+        let key = key_of(&manifest, namespace)?;
+        let applied = as_applied(client.clone(), &key, manifest).await?;
         keys.push(applied.key.clone());
         services.retain(|service| service.key != applied.key);
         services.push(Arc::new(applied));
@@ -157,16 +161,32 @@ fn is_service(object: &Value) -> bool {
     object.get("kind").and_then(Value::as_str) == Some("Service")
 }
 
-/// The Service as it would be after `kubectl apply`: the API server says so, by a dry run.
-async fn as_applied(client: Client, manifest: Value) -> anyhow::Result<ServiceView> {
+/// The Service that a manifest describes, in this namespace if it says none.
+fn key_of(manifest: &Value, namespace: Option<&str>) -> anyhow::Result<ObjectKey> {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-    let namespace = text("/metadata/namespace").unwrap_or("default");
     let name = text("/metadata/name").unwrap_or_default();
     ensure!(
         !name.is_empty(),
         "a Service of the manifest has no metadata.name"
     );
-    let key = ObjectKey::new(namespace, name);
+    let own = text("/metadata/namespace");
+    let key = ObjectKey::new(own.or(namespace).unwrap_or("default"), name);
+    if let Some(only) = namespace {
+        ensure!(
+            key.namespace == only,
+            "{key} of the manifest is not in the namespace {only} of --namespace"
+        );
+    }
+    Ok(key)
+}
+
+/// The Service as it would be after `kubectl apply`: the API server says so, by a dry run.
+async fn as_applied(
+    client: Client,
+    key: &ObjectKey,
+    manifest: Value,
+) -> anyhow::Result<ServiceView> {
+    let ObjectKey { namespace, name } = key;
     let api = Api::<Service>::namespaced(client, namespace);
     let only = ListParams::default().fields(&format!("metadata.name={name}"));
     let live = api.list(&only).await;
@@ -274,6 +294,23 @@ mod tests {
             .map(|s| s["metadata"]["name"].clone())
             .collect();
         assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_manifest_is_in_the_namespace_that_it_says() {
+        let silent = json!({"metadata": {"name": "web"}});
+        let other = json!({"metadata": {"name": "web", "namespace": "other"}});
+        for (manifest, namespace, expected) in [
+            (&silent, None, Some("default/web")),
+            (&silent, Some("shop"), Some("shop/web")),
+            (&other, None, Some("other/web")),
+            (&other, Some("other"), Some("other/web")),
+            (&other, Some("shop"), None),
+        ] {
+            let key = key_of(manifest, namespace).map(|key| key.to_string());
+            assert_eq!(key.ok().as_deref(), expected, "{manifest} {namespace:?}");
+        }
+        key_of(&json!({"metadata": {}}), None).unwrap_err();
     }
 
     #[test]
