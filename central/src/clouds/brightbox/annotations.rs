@@ -35,7 +35,7 @@ annotations! {
     HEALTHY = "healthcheck-healthy-threshold", Other(["`3`", NUMBER]), "good answers in a row that make a Node healthy";
     UNHEALTHY = "healthcheck-unhealthy-threshold", Other(["`3`", NUMBER]),
         "bad answers in a row that make a Node unhealthy";
-    BUFFER_SIZE = "buffer-size", Other(["", "none"]), "has no effect any more, and is told";
+    BUFFER_SIZE = "buffer-size", Other(["", "none"]), "has no effect any more: Event `QuestionableAnnotation`";
 }
 
 pub(super) const AWS_INTERVAL: Annotation = Annotation::new(

@@ -1,5 +1,5 @@
-//! Every annotation of Services at cloudscale.ch: those of its Go controller, with its defaults, which are
-//! part of what the cloud is told, so that they can never change.
+//! Every annotation of Services at cloudscale.ch: those of its Go controller, with its defaults. Requests to the cloud
+//! contain the defaults too, so that they can never change.
 
 use mooring_common::names::cloudscale_annotations as keys;
 
@@ -49,7 +49,7 @@ macro_rules! annotations {
 annotations! {
     UUID = Annotation::new(
         keys::UUID,
-        Form::Other(["", "a UUID; what is none is not used, and told"]),
+        Form::Other(["", "a UUID; another text is not used: Event `QuestionableAnnotation`"]),
         "written by central; which load balancer it is. See [adoption](#adoption)",
     ).written();
     CONFIG_VERSION = Annotation::new(
