@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests, as `make test` runs them: three lanes, side by side. What measures on the wire is first
-# in line for a processor, one suite after the other; the other lanes are nice.
+# All tests, as `make test` runs them: three groups of suites that run side by side. The group that
+# measures on the wire has priority for a processor, and runs one suite after the other.
 #
 # What has failed is in target/test-results/failed afterwards: for each test a line with the folder to
 # run it in, its program and its name; what failed otherwise has a line without the last two.
@@ -13,8 +13,8 @@ rm -rf "$results" && mkdir -p "$results"
 trap 'trap - TERM; kill 0' INT TERM
 
 say() { printf '\n\033[1m== %s (after %d s)\033[0m\n' "$1" "$SECONDS"; }
-# A lane's own folder, for what it prints and what comes of its tests.
-lane() {
+# A group's own folder, for what it prints and what comes of its tests.
+group() {
     export RESULTS=$results/$1
     mkdir "$RESULTS" && touch "$RESULTS"/{log,times,failed}
 }
@@ -26,22 +26,22 @@ run() {
     cargo --config "$runner" test --workspace --locked --no-fail-fast "$@" >>"$RESULTS/log" 2>&1 ||
         [ "$known" -lt "$(wc -l <"$RESULTS/failed")" ] || echo "cargo test $*" >>"$RESULTS/failed"
 }
-# What a lane has printed so far, and what it prints until it ends.
+# What a group has printed so far, and what it prints until it ends.
 follow() { tail --lines=+1 --follow --pid="$2" "$results/$1/log"; }
 
 say "Building the tests"
 cargo test --workspace --locked --no-run
 
-lane wire
+group wire
 {
     SUITE_BY_SUITE=1 run --test wire
-    # What follows in this lane does so that all lanes end at about the same time.
+    # These follow here so that all groups end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
     RUST_TEST_THREADS=6 run --test linode
 } &
 wire=$!
 
-lane long
+group long
 {
     renice --priority 19 "$BASHPID" >/dev/null
     SUITE_BY_SUITE=1 run --test long
@@ -49,7 +49,7 @@ lane long
 } &
 long=$!
 
-lane servers
+group servers
 {
     renice --priority 19 "$BASHPID" >/dev/null
     run --lib --bins

@@ -13,8 +13,8 @@
 //!   cloud_api       requests to a cloud: credentials, limits, errors
 //! ```
 //!
-//! A room imports only rooms below it, and a test compares. Every controller observes, plans and applies, in
-//! files of those names. Who has read one has read them all: begin with `controllers/service`.
+//! A module imports only modules below it: `tests/tests/parts/imports.rs` checks that. Every controller observes,
+//! plans and applies, in files of those names. Who has read one has read them all: begin with `controllers/service`.
 
 pub mod cloud_api;
 pub mod cloud_provider;

@@ -13,8 +13,8 @@
 //!      └ protocol    pure: who may speak for which address
 //! ```
 //!
-//! A room imports only rooms further down, and no two files import each other in a circle: see
-//! `tests/rooms.rs`.
+//! A module imports only modules further down, and no two files import each other in a circle:
+//! `tests/tests/parts/imports.rs` checks that.
 
 pub mod announce;
 pub mod cluster;

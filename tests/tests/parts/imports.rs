@@ -1,4 +1,4 @@
-//! The picture at the top of each `lib.rs` is true: a room imports only rooms further down in it. No files
+//! The picture at the top of each `lib.rs` is true: a module imports only modules further down in it. No files
 //! import each other in a circle, but for a module and what is below it. And of the clouds, none is named
 //! in central but in its own folder and in the list.
 //!
@@ -128,22 +128,22 @@ fn imports(program: &str) -> BTreeMap<Module, BTreeSet<Module>> {
 }
 
 #[test]
-fn rooms_of_the_node_daemon_import_only_lower_rooms() {
-    import_only_lower_rooms(
+fn modules_of_the_node_daemon_import_only_lower_modules() {
+    import_only_lower_modules(
         "node-daemon",
         include_str!("../../../node-daemon/src/lib.rs"),
     );
 }
 
 #[test]
-fn rooms_of_central_import_only_lower_rooms() {
-    import_only_lower_rooms("central", include_str!("../../../central/src/lib.rs"));
+fn modules_of_central_import_only_lower_modules() {
+    import_only_lower_modules("central", include_str!("../../../central/src/lib.rs"));
 }
 
 /// As the picture has them that a library opens with.
-fn import_only_lower_rooms(program: &str, library: &str) {
+fn import_only_lower_modules(program: &str, library: &str) {
     let picture = library.split("```").nth(1).unwrap();
-    let rooms: Vec<&str> = picture
+    let rows: Vec<&str> = picture
         .lines()
         .skip(1)
         .filter_map(|line| {
@@ -151,14 +151,14 @@ fn import_only_lower_rooms(program: &str, library: &str) {
                 .find(|word| word.is_ascii() && *word != "//!")
         })
         .collect();
-    assert!(rooms.len() <= 10, "{rooms:?}");
-    let floor = |module: &Module| rooms.iter().position(|room| *room == module[0]);
+    assert!(rows.len() <= 10, "{rows:?}");
+    let row = |module: &Module| rows.iter().position(|name| *name == module[0]);
     for (from, targets) in imports(program) {
         for to in targets {
-            let (upper, lower) = (floor(&from), floor(&to));
+            let (upper, lower) = (row(&from), row(&to));
             assert!(
                 upper.is_some() && lower.is_some(),
-                "{from:?} or {to:?} is in no room"
+                "{from:?} or {to:?} is not in the picture"
             );
             assert!(upper <= lower, "{from:?} imports {to:?}");
         }
