@@ -36,6 +36,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::sleep;
+use tracing::Level;
 
 use self::probe::{Prober, UNREGISTERED};
 use self::verdict::{Verdict, judge};
@@ -47,7 +48,7 @@ const SOON: Duration = Duration::from_secs(1);
 const SLOWLY: Duration = Duration::from_secs(60);
 /// How often to look again where nothing could be found out: it is not the cluster's normal state.
 const PATIENTLY: Duration = Duration::from_secs(10);
-/// From which look on a missing fence is told by an Event: about 7 s after the first.
+/// From which look on a missing fence is an error, and an Event says so: about 7 s after the first.
 const TOLD_AT: u32 = 4;
 
 /// Whether the daemon may write. Clones open together.
@@ -183,8 +184,15 @@ impl Test {
                 Verdict::Missing(acts) => {
                     missing += 1;
                     self.metrics.set(State::Missing);
-                    if is_news {
-                        tracing::error!("nothing is written: {}", remedy(acts));
+                    match level(missing, is_news) {
+                        Some(Level::ERROR) => {
+                            tracing::error!("nothing is written: {}", remedy(acts));
+                        }
+                        Some(_) => tracing::info!(
+                            "nothing is written yet: the admission policies that keep this daemon to its own Node \
+                             are not in force, which is usual for some seconds on a new installation"
+                        ),
+                        None => {}
                     }
                     if missing == TOLD_AT {
                         self.report(acts).await;
@@ -240,6 +248,17 @@ impl Test {
         self.events
             .report(&about, EventKind::Warning, reasons::FENCE_MISSING, note)
             .await;
+    }
+}
+
+/// As what the log says at this look that the fence is missing, if at all. Policies that were applied together
+/// with the daemon are not in force at once: that is no error.
+fn level(missing: u32, is_news: bool) -> Option<Level> {
+    match missing {
+        1 => Some(Level::INFO),
+        TOLD_AT => Some(Level::ERROR),
+        TOLD_AT.. if is_news => Some(Level::ERROR),
+        _ => None,
     }
 }
 

@@ -179,6 +179,22 @@ async fn missing_fence_is_reported_once_and_rechecked_slowly() {
     assert!(!fixture.is_open());
 }
 
+/// A new installation warns of nothing, and what stays missing is an error once.
+#[test]
+fn a_missing_fence_is_an_error_only_if_it_stays_away() {
+    let levels = |is_news: fn(u32) -> bool| {
+        let looks = 1..=TOLD_AT + 2;
+        looks
+            .map(|look| level(look, is_news(look)))
+            .collect::<Vec<_>>()
+    };
+    let (info, error) = (Some(Level::INFO), Some(Level::ERROR));
+    let same = levels(|look| look == 1);
+    assert_eq!(same, [info, None, None, error, None, None]);
+    let other = levels(|look| look == 1 || look == TOLD_AT + 1);
+    assert_eq!(other, [info, None, None, error, error, None]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn gate_opens_when_fence_appears() {
     let fixture = Fixture::start(&[
