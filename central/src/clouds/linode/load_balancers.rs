@@ -251,8 +251,7 @@ impl Provider for NodeBalancers {
 
     async fn delete_dependent(&self, of: &Dependent) -> Result<(), CloudError> {
         let is_same = |there: &Firewall| dependent(there).as_ref() == Some(of);
-        let request = self.deletion_of_firewall(&of.id, is_same).await?;
-        self.cloud.client.call_off(&request).await
+        self.delete_firewall(&of.id, is_same).await
     }
 }
 

@@ -184,7 +184,7 @@ mod tests {
         assert!(text.contains("there is no L2Network \"wan\""), "{text}");
         let shown = printed(&all, Output::Json).unwrap();
         let shown: Value = serde_json::from_str(&shown).unwrap();
-        let keys = shown[0].as_object().map(|object| object.len());
+        let keys = shown[0].as_object().map(serde_json::Map::len);
         assert_eq!(
             (shown[0]["service"].as_str(), keys),
             (Some("shop/web"), Some(2))

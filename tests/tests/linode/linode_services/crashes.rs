@@ -145,6 +145,26 @@ async fn an_answer_that_is_lost_makes_nothing_twice() {
     cluster.finish().await;
 }
 
+/// What an answer that is lost has deleted is not deleted again: the firewall is read first.
+#[tokio::test]
+async fn a_firewall_whose_deletion_has_no_answer_is_deleted_once() {
+    let cluster = CloudCluster::start().await;
+    let _central = cluster.central().await;
+    create_protected(&cluster).await;
+    is_whole(&cluster).await;
+    let when = When::write(FIREWALLS).method(Method::DELETE).times(1);
+    cluster
+        .sim()
+        .faults()
+        .inject(when, Fault::reset().executed());
+    cluster.delete("web").await;
+    cluster.gone("web").await;
+    cluster.nothing_is_left().await;
+    let deletions = cluster.writes().to(FIREWALLS).method(&Method::DELETE);
+    assert_eq!(deletions.len(), 1, "{}", deletions.summary());
+    cluster.finish().await;
+}
+
 /// The Go controller leaves one firewall behind with each attempt.
 #[tokio::test]
 async fn a_creation_that_is_refused_leaks_no_firewall() {

@@ -82,7 +82,8 @@ impl NodeBalancers {
             }
             Step::DeleteFirewall { id, .. } => {
                 let is_idle = |there: &Firewall| there.entities.is_empty();
-                self.deletion_of_firewall(&id.to_string(), is_idle).await?
+                self.delete_firewall(&id.to_string(), is_idle).await?;
+                return Ok(String::new());
             }
         };
         step.effect(planned).send(client, &request).await
@@ -169,26 +170,26 @@ impl NodeBalancers {
         })
     }
 
-    /// What deletes a firewall that may be deleted as it is now, or is gone already.
-    pub(super) async fn deletion_of_firewall(
+    /// Deletes a firewall that may be deleted as it is now, unless it is gone already.
+    pub(super) async fn delete_firewall(
         &self,
         id: &str,
         may_go: impl Fn(&Firewall) -> bool + Send,
-    ) -> Result<Request, CloudError> {
-        let there: Option<Firewall> = self.cloud.client.find(&FIREWALLS.get(&[], id)).await?;
-        match there.filter(|there| !may_go(there)) {
+    ) -> Result<(), CloudError> {
+        let client = &self.cloud.client;
+        match client.find::<Firewall>(&FIREWALLS.get(&[], id)).await? {
+            Some(there) if may_go(&there) => client.call_off(&FIREWALLS.delete(&[], id)).await,
             Some(there) => {
                 let what = format!("firewall {} is another's or in use by now", there.label);
                 Err(CloudError::new(NAME, ErrorKind::Busy, what))
             }
-            None => Ok(FIREWALLS.delete(&[], id)),
+            None => Ok(()),
         }
     }
 
     async fn own_firewall(&self, spec: &FirewallSpec) -> Result<String, CloudError> {
         let all: Vec<Firewall> = self.cloud.all(&FIREWALLS, &[]).await?;
-        let mut all = all.iter();
-        let own = all.find(|firewall| {
+        let own = all.iter().find(|firewall| {
             let is_marked = spec.tags.iter().all(|tag| firewall.tags.contains(tag));
             is_marked && firewall.entities.is_empty()
         });
