@@ -20,8 +20,6 @@ mod completion;
 mod doctor;
 mod drain_check;
 mod finding;
-#[cfg(test)]
-mod fixture;
 mod flags;
 mod observe;
 mod plan;
@@ -31,6 +29,8 @@ mod setup;
 mod snapshot;
 mod status;
 mod support_bundle;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

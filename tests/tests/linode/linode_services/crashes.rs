@@ -152,15 +152,15 @@ async fn a_firewall_whose_deletion_has_no_answer_is_deleted_once() {
     let _central = cluster.central().await;
     create_protected(&cluster).await;
     is_whole(&cluster).await;
-    let when = When::write(FIREWALLS).method(Method::DELETE).times(1);
-    cluster
-        .sim()
-        .faults()
-        .inject(when, Fault::reset().executed());
+    let firewall = format!("{FIREWALLS}/*");
+    let when = When::write(&firewall).method(Method::DELETE).times(1);
+    let lost = Fault::reset().executed();
+    let lost = cluster.sim().faults().inject(when, lost);
     cluster.delete("web").await;
     cluster.gone("web").await;
     cluster.nothing_is_left().await;
-    let deletions = cluster.writes().to(FIREWALLS).method(&Method::DELETE);
+    lost.struck(1).await;
+    let deletions = cluster.writes().to(&firewall).method(&Method::DELETE);
     assert_eq!(deletions.len(), 1, "{}", deletions.summary());
     cluster.finish().await;
 }
