@@ -30,8 +30,6 @@ mod snapshot;
 mod status;
 mod support_bundle;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 
 use std::io::Write as _;

@@ -140,7 +140,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::run::inspect::testing::Cluster;
+    use crate::run::inspect::tests::cluster::Cluster;
 
     fn all_in(namespace: Option<&str>) -> Chosen {
         Chosen {

@@ -1,10 +1,12 @@
 //! What each command prints, in each form.
 
+pub(super) mod cluster;
+
+use cluster::{Cluster, event};
 use serde_json::{Value, json};
 
 use super::doctor::examine;
 use super::drain_check::drain_check;
-use super::fixture::{Cluster, event};
 use super::flags::Target;
 use super::rights::{Kind, MissingRight};
 use super::*;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::run::inspect::drain_check::drain_check;
-use crate::run::inspect::testing::{ADDRESS, Cluster, condition, entry, event, pod};
+use crate::run::inspect::tests::cluster::{ADDRESS, Cluster, condition, entry, event, pod};
 use mooring_common::k8s::ObjectKey;
 
 impl Cluster {

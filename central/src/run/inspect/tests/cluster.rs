@@ -4,27 +4,27 @@ use k8s_openapi::api::apps::v1::Deployment;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::setup::Setup;
-use super::snapshot::{Objects, Snapshot};
+use super::super::setup::Setup;
+use super::super::snapshot::{Objects, Snapshot};
 
 const NOW: &str = "2026-11-25T22:00:00Z";
-pub(super) const ADDRESS: &str = "192.0.2.10";
+pub(in crate::run::inspect) const ADDRESS: &str = "192.0.2.10";
 
 /// The objects of a cluster in which all is well: two nodes on the segment `lan`, one of which speaks for the address
 /// of the Service `shop/web`.
 #[derive(Clone)]
-pub(super) struct Cluster {
-    pub(super) flags: Vec<&'static str>,
-    pub(super) lease: Option<Value>,
-    pub(super) nodes: Vec<Value>,
-    pub(super) service: Value,
-    pub(super) network: Value,
-    pub(super) endpoints: Vec<&'static str>,
-    pub(super) events: Vec<Value>,
-    pub(super) central_ready: bool,
-    pub(super) other_pods: Vec<Value>,
-    pub(super) policies: Vec<&'static str>,
-    pub(super) daemon_flags: Vec<&'static str>,
+pub(in crate::run::inspect) struct Cluster {
+    pub(in crate::run::inspect) flags: Vec<&'static str>,
+    pub(in crate::run::inspect) lease: Option<Value>,
+    pub(in crate::run::inspect) nodes: Vec<Value>,
+    pub(in crate::run::inspect) service: Value,
+    pub(in crate::run::inspect) network: Value,
+    pub(in crate::run::inspect) endpoints: Vec<&'static str>,
+    pub(in crate::run::inspect) events: Vec<Value>,
+    pub(in crate::run::inspect) central_ready: bool,
+    pub(in crate::run::inspect) other_pods: Vec<Value>,
+    pub(in crate::run::inspect) policies: Vec<&'static str>,
+    pub(in crate::run::inspect) daemon_flags: Vec<&'static str>,
 }
 
 fn node(name: &str) -> Value {
@@ -35,17 +35,17 @@ fn node(name: &str) -> Value {
     })
 }
 
-pub(super) fn entry(name: &str, addresses: &[&str]) -> Value {
+pub(in crate::run::inspect) fn entry(name: &str, addresses: &[&str]) -> Value {
     let spoken = |address: &&str| json!({"address": address, "since": "2026-11-25T21:00:00.000000Z", "reason": "Unclaimed"});
     let addresses: Vec<Value> = addresses.iter().map(spoken).collect();
     json!({"name": name, "ready": true, "reason": "Ready", "mac": "02:00:00:00:00:01", "addresses": addresses})
 }
 
-pub(super) fn condition(type_: &str, status: &str, reason: &str) -> Value {
+pub(in crate::run::inspect) fn condition(type_: &str, status: &str, reason: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": "so it is", "lastTransitionTime": NOW})
 }
 
-pub(super) fn event(kind: &str, name: &str, reason: &str, note: &str) -> Value {
+pub(in crate::run::inspect) fn event(kind: &str, name: &str, reason: &str, note: &str) -> Value {
     json!({
         "metadata": {"name": "e", "namespace": "default"},
         "involvedObject": {"kind": kind, "name": name, "namespace": if kind == "Service" { "shop" } else { "" }},
@@ -53,7 +53,7 @@ pub(super) fn event(kind: &str, name: &str, reason: &str, note: &str) -> Value {
     })
 }
 
-pub(super) fn pod(name: &str, container: &str, node: &str, ready: bool) -> Value {
+pub(in crate::run::inspect) fn pod(name: &str, container: &str, node: &str, ready: bool) -> Value {
     let ready = if ready { "True" } else { "False" };
     json!({
         "metadata": {"name": name, "namespace": "mooring-system"},
@@ -67,7 +67,7 @@ fn read<T: DeserializeOwned>(value: Value) -> T {
 }
 
 impl Cluster {
-    pub(super) fn well() -> Self {
+    pub(in crate::run::inspect) fn well() -> Self {
         Self {
             flags: vec!["--cloud-provider=cloudlycke"],
             lease: Some(json!({
@@ -108,7 +108,7 @@ impl Cluster {
     }
 
     /// All is well, but that nobody has given the Service an address.
-    pub(super) fn unserved() -> Self {
+    pub(in crate::run::inspect) fn unserved() -> Self {
         let mut cluster = Self::well();
         cluster.service["metadata"]["annotations"] = json!({});
         cluster.service["metadata"]["finalizers"] = json!([]);
@@ -117,13 +117,13 @@ impl Cluster {
     }
 
     /// All is well, but that nobody speaks.
-    pub(super) fn silent() -> Self {
+    pub(in crate::run::inspect) fn silent() -> Self {
         let mut cluster = Self::well();
         cluster.network["status"]["nodes"][0]["addresses"] = json!([]);
         cluster
     }
 
-    pub(super) fn snapshot(self) -> Snapshot {
+    pub(in crate::run::inspect) fn snapshot(self) -> Snapshot {
         let deployment = json!({
             "metadata": {"name": "mooring-central"},
             "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "mooring-central", "args": self.flags}]}}},
