@@ -10,7 +10,8 @@
 //!
 //! A node is a network, mount and process namespace of its own, with its own `/etc`, `/var`, `/run` and
 //! cgroup: `machine::Machine`. Its kubelet runs the images that `make image` builds. The commands are
-//! those of the pages: `guide::Page`. After each step it is counted what the client has lost.
+//! those of the pages: `guide::Page`. After each step it is counted what the client has lost. Where nothing goes wrong,
+//! no program warns: `logs::PodLogs`.
 //!
 //! `NODE_PROGRAMS` names the folder that `tests/node-programs/build.sh` prints, `HELM` the program that
 //! `deploy/render.sh --helm` prints. Namespaces end with the program, and `cgroups::Cgroups` are removed.
@@ -22,6 +23,7 @@ mod cluster;
 mod guide;
 mod images;
 mod leftovers;
+mod logs;
 mod machine;
 mod scenario;
 mod shell;

@@ -3,12 +3,14 @@
 mod control_plane;
 mod manifests;
 mod nodes;
+mod quiet;
 mod release;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use jiff::Timestamp;
 use mooring_test_support::wait::try_eventually;
 
 use super::super::console::Console;
@@ -16,6 +18,7 @@ use super::client::Client;
 use super::cluster::Installation;
 use super::guide::Page;
 use super::leftovers::Inventory;
+use super::logs::PodLogs;
 use super::machine::CloudProvider;
 use super::steps::Steps;
 
@@ -39,6 +42,7 @@ struct Reader<'a> {
     control_plane: Page,
     tutorial: Page,
     before: Inventory,
+    logs: PodLogs,
 }
 
 /// Tells it to the end, or to the first step that does not happen.
@@ -57,6 +61,7 @@ pub(super) async fn run(console: &Console) -> Result<()> {
     start_kubelets(&steps, &mut installation).await?;
     let mut reader = Reader {
         before: Inventory::take(&installation).await?,
+        logs: PodLogs::follow(installation.admin.clone()),
         steps,
         installation,
         install,
@@ -95,27 +100,37 @@ impl Reader<'_> {
         self.start_static_pods().await?;
         self.lose_api_server().await?;
         console.chapter("By the chart, for machines of a file");
+        let start = Timestamp::now();
         self.install_by_chart().await?;
         self.serve().await?;
+        self.is_quiet("start was quiet", start).await?;
         self.show_control_plane().await?;
         console.chapter("The daemons, and the machines under them");
+        let start = Timestamp::now();
         self.roll_daemons().await?;
+        self.is_quiet("roll-out was quiet", start).await?;
         self.reboot_speaker().await?;
         self.shut_speaker_down().await?;
         self.static_pods_are_back().await?;
         self.delete_speakers_node().await?;
         console.chapter("Another version, and back");
+        let start = Timestamp::now();
         self.upgrade().await?;
+        self.is_quiet("upgrade was quiet", start).await?;
+        let start = Timestamp::now();
         let renewed = self.renew_static_pod().await?;
         self.roll_back().await?;
         self.static_pod_is_renewed(&renewed).await?;
+        self.is_quiet("way back was quiet", start).await?;
         console.chapter("Away");
         self.remove_static_pods().await?;
         self.uninstall_chart().await?;
         self.address_is_gone().await?;
         console.chapter("By plain manifests, without a cloud");
+        let start = Timestamp::now();
         self.install_by_manifests().await?;
         self.serve().await?;
+        self.is_quiet("second start was quiet", start).await?;
         self.uninstall_manifests().await
     }
 
