@@ -73,25 +73,30 @@ impl Client {
         Self { log, work }
     }
 
-    /// What was lost of the requests since then.
+    /// What was lost of the requests since then. If none has begun yet, the next one is waited for.
     pub(super) async fn lost_since(&self, since: Instant) -> Result<Lost> {
         let until = Instant::now();
         try_eventually(Duration::from_secs(20), async || {
-            let open = lock(&self.log)
-                .iter()
-                .filter(|asked| asked.at < until && asked.outcome.is_none())
-                .count();
+            let log = lock(&self.log);
+            let mut open = between(&log, since, until).peekable();
+            ensure!(open.peek().is_some(), "it has asked nothing");
+            let open = open.filter(|asked| asked.outcome.is_none()).count();
             ensure!(open == 0, "{open} requests are under way");
             Ok(())
         })
         .await
         .map_err(|reason| anyhow!("the client does not come to an end: {reason}"))?;
-        let log = lock(&self.log);
-        Ok(count(
-            log.iter()
-                .filter(|asked| (since..until).contains(&asked.at)),
-        ))
+        Ok(count(between(&lock(&self.log), since, until)))
     }
+}
+
+/// What began between these moments, or first after both.
+fn between(log: &[Asked], since: Instant, until: Instant) -> impl Iterator<Item = &Asked> {
+    let later = log.iter().filter(move |asked| asked.at >= since);
+    let chosen = later
+        .enumerate()
+        .filter(move |(place, asked)| *place == 0 || asked.at < until);
+    chosen.map(|(_, asked)| asked)
 }
 
 impl Drop for Client {
