@@ -185,9 +185,11 @@ impl Machine {
             ensure!(answer.status == 200, "{}", answer.body);
             anyhow::Ok(())
         });
-        outcome
-            .await
-            .map_err(|reason| anyhow!("the kubelet of {name} is not well: {reason}"))
+        outcome.await.map_err(|reason| {
+            let log = self.services.last().map(Process::log_tail);
+            let log = log.unwrap_or_default();
+            anyhow!("the kubelet of {name} is not well: {reason}\n{log}")
+        })
     }
 
     /// An API server answers here.
@@ -218,9 +220,12 @@ impl Machine {
     }
 
     /// Ends the kubelet; the containers run on.
-    pub(super) fn stop_kubelet(&mut self) {
+    pub(super) async fn stop_kubelet(&mut self) -> Result<()> {
         self.services
             .retain(|service| !service.name().starts_with("kubelet"));
+        // It ends after the process that has entered for it, and the next one ends if its ports are taken.
+        self.until("its kubelet has ended", "! pgrep --exact kubelet")
+            .await
     }
 
     /// Switches it off as by pulling the plug: all processes are killed at once, and what the kernel knew of

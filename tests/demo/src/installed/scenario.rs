@@ -215,8 +215,10 @@ impl Reader<'_> {
     async fn show_cluster(&self) {
         let show = "kubectl get nodes,pods --all-namespaces --output wide
             kubectl get events --all-namespaces | tail -n 40
-            for pod in $(kubectl --namespace mooring-system get pods --output name); do
-                echo \"--- $pod\"; kubectl --namespace mooring-system logs --tail=15 $pod 2>&1 || true
+            for namespace in mooring-system kube-system; do
+                for pod in $(kubectl --namespace $namespace get pods --output name); do
+                    echo \"--- $pod\"; kubectl --namespace $namespace logs --tail=30 $pod 2>&1 || true
+                done
             done";
         match self.installation.shell.run(show).await {
             Ok(shown) => println!("{shown}"),

@@ -106,7 +106,7 @@ impl Reader<'_> {
     /// All machines take part, also the one that was rebooted.
     pub(super) async fn static_pods_are_back(&self) -> Result<()> {
         self.steps
-            .take("its static Pod is back", 60, async {
+            .take("its static Pod is back", 90, async {
                 let speaker = eventually(async || self.control_plane_speaker().await).await?;
                 Ok(format!("{speaker} has the control plane's address"))
             })
@@ -125,7 +125,7 @@ impl Reader<'_> {
     /// The static Pod of this node has been replaced, and has the address as before.
     pub(super) async fn static_pod_is_renewed(&self, node: &str) -> Result<()> {
         self.steps
-            .take("a static Pod is updated", 60, async {
+            .take("a static Pod is updated", 90, async {
                 eventually(async || {
                     self.static_pod_runs(node, NEXT_TAG).await?;
                     let speaker = self.control_plane_speaker().await?;

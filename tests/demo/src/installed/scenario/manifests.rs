@@ -20,10 +20,9 @@ impl Reader<'_> {
         } = self;
         steps
             .take("kubelets without a cloud", 120, async {
-                installation
-                    .machines
-                    .iter_mut()
-                    .for_each(|machine| machine.stop_kubelet());
+                for machine in &mut installation.machines {
+                    machine.stop_kubelet().await?;
+                }
                 installation.shell.run("kubectl delete nodes --all").await?;
                 installation.start_kubelets(CloudProvider::None).await?;
                 eventually(async || {

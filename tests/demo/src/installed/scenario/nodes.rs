@@ -89,7 +89,8 @@ impl Reader<'_> {
             })
             .await?;
         self.start_again("its machine started", &old).await?;
-        let back = format!("kubectl uncordon {old}");
+        let clear = self.networks.command("delete pods --field-selector")?;
+        let back = format!("kubectl uncordon {old} && {clear}");
         self.use_again("its daemon is back too", &old, start, &back)
             .await
     }
@@ -150,7 +151,7 @@ impl Reader<'_> {
             .take_moving("speaker's Node deleted and back", 120, async {
                 let old = nodes.get(&name).await?.metadata.uid;
                 shell.run(&format!("kubectl delete node {name}")).await?;
-                machine.stop_kubelet();
+                machine.stop_kubelet().await?;
                 machine.start_kubelet(CloudProvider::External).await?;
                 steps.heed(machine);
                 let id = eventually(async || {
