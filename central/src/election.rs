@@ -195,6 +195,9 @@ impl Elector {
             match tokio::time::timeout(self.flags.renew_deadline, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => break,
                 Ok(Ok(Attempt::Other(holder))) => tracing::debug!(holder, "another replica leads"),
+                Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
+                    tracing::debug!("another replica wrote the lease first");
+                }
                 Ok(Err(error)) => tracing::warn!(
                     error = with_causes(&error),
                     "cannot look at the leader's lease"
