@@ -223,9 +223,9 @@ impl Machine {
     pub(super) async fn stop_kubelet(&mut self) -> Result<()> {
         self.services
             .retain(|service| !service.name().starts_with("kubelet"));
-        // It ends after the process that has entered for it, and the next one ends if its ports are taken.
-        self.until("its kubelet has ended", "! pgrep --exact kubelet")
-            .await
+        // It ends after the process that has entered for it, and the next one ends if its port is taken.
+        let is_free = "test -z \"$(ss --no-header --listening --tcp --numeric 'sport = :10250')\"";
+        self.until("the port of its kubelet is free", is_free).await
     }
 
     /// Switches it off as by pulling the plug: all processes are killed at once, and what the kernel knew of
