@@ -47,25 +47,45 @@ pub(super) fn done() -> Response {
     answer
 }
 
-/// Does something with a wish like `{"seconds": 5}`.
-pub(super) fn seconds(body: &Bytes, wish: impl FnOnce(Duration)) -> Response {
-    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
-    match asked["seconds"].as_f64().map(Duration::try_from_secs_f64) {
-        Some(Ok(length)) => {
-            wish(length);
-            done()
-        }
-        _ => refused("seconds: give seconds"),
+/// Does what is asked for, if it can be understood; the error says what is wrong with it.
+pub(super) fn wish<T: DeserializeOwned>(
+    body: &Bytes,
+    carry_out: impl FnOnce(T) -> Result<(), String>,
+) -> Response {
+    match parsed(body).and_then(carry_out) {
+        Ok(()) => done(),
+        Err(why) => refused(&why),
     }
 }
 
-/// What was asked for, if it can be understood.
-pub(super) fn wish<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response>> {
-    serde_json::from_slice(body).map_err(|error| Box::new(refused(&error.to_string())))
+/// Does something with a wish like `{"seconds": 5}`.
+pub(super) fn seconds(body: &Bytes, carry_out: impl FnOnce(Duration)) -> Response {
+    wish(body, |asked: Value| {
+        carry_out(length("seconds", &asked["seconds"])?);
+        Ok(())
+    })
+}
+
+/// A field that is a time in seconds.
+pub(super) fn length(name: &str, value: &Value) -> Result<Duration, String> {
+    let length = value.as_f64().map(Duration::try_from_secs_f64);
+    length
+        .and_then(Result::ok)
+        .ok_or_else(|| format!("{name}: give seconds"))
+}
+
+/// A field that is true or false.
+pub(super) fn flag(name: &str, value: &Value) -> Result<bool, String> {
+    let flag = value.as_bool();
+    flag.ok_or_else(|| format!("{name}: give true or false"))
+}
+
+fn parsed<T: DeserializeOwned>(body: &Bytes) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
 /// What was asked for cannot be understood.
-pub(super) fn refused(why: &str) -> Response {
+fn refused(why: &str) -> Response {
     with_body(
         StatusCode::BAD_REQUEST,
         json!({ "detail": why }).to_string(),
@@ -196,18 +216,10 @@ async fn calls(Shared(handles): Shared<Handles>) -> Response {
 }
 
 async fn inject(Shared(handles): Shared<Handles>, body: Bytes) -> Response {
-    let wish: Wish = match wish(&body) {
-        Ok(wish) => wish,
-        Err(refusal) => return *refusal,
-    };
-    match (wish.when(), wish.fault()) {
-        (Ok(when), Ok(fault)) => {
-            handles.faults.inject(when, fault);
-            done()
-        }
-        (Err(why), _) => refused(&why),
-        (_, Err(why)) => refused(why),
-    }
+    wish(&body, |wish: Wish| {
+        handles.faults.inject(wish.when()?, wish.fault()?);
+        Ok(())
+    })
 }
 
 async fn clear(Shared(handles): Shared<Handles>) -> Response {

@@ -75,31 +75,26 @@ impl Machines for Handle {
 
 /// `{"revoked": true}`.
 async fn access(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let access: Access = match control::wish(&body) {
-        Ok(access) => access,
-        Err(refusal) => return *refusal,
-    };
-    let mut state = lock(&state);
-    state.tokens.change_secret(access.revoked);
-    if access.revoked {
-        state.tokens.revoke();
-    }
-    control::done()
+    control::wish(&body, |access: Access| {
+        let mut state = lock(&state);
+        state.tokens.change_secret(access.revoked);
+        if access.revoked {
+            state.tokens.revoke();
+        }
+        Ok(())
+    })
 }
 
 /// `{"cloud_ips": 5, "load_balancers": 2}`.
 async fn limit(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let limits: Limits = match control::wish(&body) {
-        Ok(limits) => limits,
-        Err(refusal) => return *refusal,
-    };
-    let mut state = lock(&state);
-    let behaviour = &mut state.behaviour;
-    let all = &mut behaviour.cloud_ips_limit;
-    *all = limits.cloud_ips.unwrap_or(*all);
-    let all = &mut behaviour.load_balancers_limit;
-    *all = limits.load_balancers.unwrap_or(*all);
-    control::done()
+    control::wish(&body, |limits: Limits| {
+        let behaviour = &mut lock(&state).behaviour;
+        let all = &mut behaviour.cloud_ips_limit;
+        *all = limits.cloud_ips.unwrap_or(*all);
+        let all = &mut behaviour.load_balancers_limit;
+        *all = limits.load_balancers.unwrap_or(*all);
+        Ok(())
+    })
 }
 
 /// All there is, in the form of a state file.
@@ -123,24 +118,23 @@ async fn advance(Shared(state): Shared<Handle>, body: Bytes) -> Response {
 /// "acme_in_listings": true, "takes_no_nodes": true, "keeps_last_node": true, "invalid_domains": ["a.example"]}`, all
 /// of it optional, times in seconds.
 async fn behave(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let mut state = lock(&state);
-    for (name, value) in wish.as_object().into_iter().flatten() {
-        if let (Some(flag), Some(value)) = (flag_of(&mut state.behaviour, name), value.as_bool()) {
-            *flag = value;
-            continue;
+    control::wish(&body, |wish: Map<String, Value>| {
+        let behaviour = &mut lock(&state).behaviour;
+        for (name, value) in &wish {
+            if let Some(field) = flag_of(behaviour, name) {
+                *field = control::flag(name, value)?;
+            } else if let Some(field) = length_of(behaviour, name) {
+                *field = control::length(name, value)?;
+            } else if name == "invalid_domains" {
+                let domains = BTreeSet::deserialize(value);
+                behaviour.invalid_domains =
+                    domains.map_err(|_| format!("{name}: give a list of names"))?;
+            } else {
+                return Err(format!("{name}: no such behaviour"));
+            }
         }
-        if let ("invalid_domains", Ok(domains)) = (name.as_str(), BTreeSet::deserialize(value)) {
-            state.behaviour.invalid_domains = domains;
-            continue;
-        }
-        let length = value.as_f64().map(Duration::try_from_secs_f64);
-        match (length_of(&mut state.behaviour, name), length) {
-            (Some(field), Some(Ok(length))) => *field = length,
-            _ => return control::refused(&format!("{name}: what is that?")),
-        }
-    }
-    control::done()
+        Ok(())
+    })
 }
 
 fn flag_of<'a>(behaviour: &'a mut Behaviour, name: &str) -> Option<&'a mut bool> {

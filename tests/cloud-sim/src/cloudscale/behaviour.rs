@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::answers::Refusal;
 use super::kind::Kind;
 use super::state::State;
+use crate::control;
 
 /// How long things take, and what is refused meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -50,13 +51,8 @@ impl Behaviour {
     /// This behaviour with the fields of a JSON object changed: durations in seconds.
     pub(super) fn with(mut self, wish: &Value) -> Result<Self, String> {
         for (name, value) in wish.as_object().ok_or("give an object")? {
-            let seconds = || {
-                let seconds = value.as_f64().map(Duration::try_from_secs_f64);
-                seconds
-                    .and_then(Result::ok)
-                    .ok_or(format!("{name}: give seconds"))
-            };
-            let flag = || value.as_bool().ok_or(format!("{name}: give true or false"));
+            let seconds = || control::length(name, value);
+            let flag = || control::flag(name, value);
             match name.as_str() {
                 "provisioning" => self.provisioning = seconds()?,
                 "change_time" => self.change_time = seconds()?,

@@ -76,26 +76,20 @@ impl Machines for Control {
 
 /// `{"revoked": true}`.
 async fn access(Shared(control): Shared<Control>, body: Bytes) -> Response {
-    let access: Access = match control::wish(&body) {
-        Ok(access) => access,
-        Err(refusal) => return *refusal,
-    };
-    let token = if access.revoked { "another" } else { TOKEN };
-    token.clone_into(&mut lock(&control.state).token);
-    control::done()
+    control::wish(&body, |access: Access| {
+        let token = if access.revoked { "another" } else { TOKEN };
+        token.clone_into(&mut lock(&control.state).token);
+        Ok(())
+    })
 }
 
 /// Changes those fields of the behaviour that are given: durations in seconds.
 async fn behave(Shared(control): Shared<Control>, body: Bytes) -> Response {
-    let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let mut state = lock(&control.state);
-    match state.behaviour.with(&wish) {
-        Ok(behaviour) => {
-            state.behaviour = behaviour;
-            control::done()
-        }
-        Err(why) => control::refused(&why),
-    }
+    control::wish(&body, |wish: Value| {
+        let mut state = lock(&control.state);
+        state.behaviour = state.behaviour.with(&wish)?;
+        Ok(())
+    })
 }
 
 /// `{"seconds": 5}`: load balancers are in no listing for so long after they are made.

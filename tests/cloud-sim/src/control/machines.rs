@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::{patch, post};
 use serde_json::{Map, Value, json};
 
-use super::{done, missing, refused, told, wish};
+use super::{done, missing, parsed, refused, told};
 
 /// A cloud whose machines can be changed from outside.
 pub(crate) trait Machines: Clone + Send + Sync + 'static {
@@ -40,12 +40,10 @@ pub(crate) fn machines<M: Machines>(machines: M) -> Router {
 }
 
 async fn add<M: Machines>(Shared(machines): Shared<M>, body: Bytes) -> Response {
-    match wish::<Map<String, Value>>(&body) {
-        Err(refusal) => *refusal,
-        Ok(machine) => match machines.add(&Value::Object(machine)) {
-            Ok(id) => told(&json!({ "id": id })),
-            Err(why) => refused(&why),
-        },
+    let machine = parsed::<Map<String, Value>>(&body);
+    match machine.and_then(|machine| machines.add(&Value::Object(machine))) {
+        Ok(id) => told(&json!({ "id": id })),
+        Err(why) => refused(&why),
     }
 }
 
@@ -54,8 +52,8 @@ async fn change<M: Machines>(
     Path(id): Path<String>,
     body: Bytes,
 ) -> Response {
-    match wish(&body) {
-        Err(refusal) => *refusal,
+    match parsed(&body) {
+        Err(why) => refused(&why),
         Ok(fields) if machines.change(&id, &fields) => done(),
         Ok(_) => missing(),
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::kind::Kind;
 use super::state::State;
+use crate::control;
 
 /// How NodeBalancers and firewalls behave.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,13 +37,8 @@ impl Behaviour {
     pub(super) fn with(mut self, wish: &Value) -> Result<Self, String> {
         let fields = wish.as_object().ok_or("give an object")?;
         for (name, value) in fields {
-            let seconds = || {
-                let seconds = value.as_f64().map(Duration::try_from_secs_f64);
-                seconds
-                    .and_then(Result::ok)
-                    .ok_or(format!("{name}: give seconds"))
-            };
-            let flag = || value.as_bool().ok_or(format!("{name}: give true or false"));
+            let seconds = || control::length(name, value);
+            let flag = || control::flag(name, value);
             match name.as_str() {
                 "listed_after" => self.listed_after = seconds()?,
                 "found_after" => self.found_after = seconds()?,

@@ -79,13 +79,9 @@ async fn writes(Shared(control): Shared<Control>) -> Response {
 
 /// Changes those fields of the behaviour that are given: durations in seconds.
 async fn behaviour(Shared(control): Shared<Control>, body: Bytes) -> Response {
-    let wish: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let mut state = lock(&control.state);
-    match state.behaviour.with(&wish) {
-        Ok(behaviour) => {
-            state.behaviour = behaviour;
-            control::done()
-        }
-        Err(why) => control::refused(&why),
-    }
+    control::wish(&body, |wish: Value| {
+        let mut state = lock(&control.state);
+        state.behaviour = state.behaviour.with(&wish)?;
+        Ok(())
+    })
 }

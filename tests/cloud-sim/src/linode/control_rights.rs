@@ -1,7 +1,6 @@
 //! What a token may do and how much may be asked, as it is said from outside.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -134,19 +133,14 @@ impl AskedGrants {
 /// `{"revoked": true}`, `{"scopes": ["nodebalancers:read_only"]}`, `{"reserves": false}`,
 /// `{"grants": {"add_nodebalancers": false, "nodebalancer": [{"id": 7, "permissions": "read_only"}]}}`.
 async fn access(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let asked: Asked = match control::wish(&body) {
-        Ok(asked) => asked,
-        Err(refusal) => return *refusal,
-    };
-    let access = match asked.access() {
-        Ok(access) => access,
-        Err(why) => return control::refused(&why),
-    };
-    let mut state = lock(&state);
-    state.access = access;
-    let token = if asked.revoked { "another" } else { TOKEN };
-    token.clone_into(&mut state.token);
-    control::done()
+    control::wish(&body, |asked: Asked| {
+        let access = asked.access()?;
+        let mut state = lock(&state);
+        state.access = access;
+        let token = if asked.revoked { "another" } else { TOKEN };
+        token.clone_into(&mut state.token);
+        Ok(())
+    })
 }
 
 /// How much may be asked; without anything, as much as a test can ask.
@@ -172,14 +166,10 @@ impl Default for AskedLimits {
 
 /// `{"seconds": 60, "all": 1600, "listings": 200, "creations": 20}`, all of it optional.
 async fn limit(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let asked: AskedLimits = match control::wish(&body) {
-        Ok(asked) => asked,
-        Err(refusal) => return *refusal,
-    };
-    let Ok(window) = Duration::try_from_secs_f64(asked.seconds) else {
-        return control::refused("seconds: give seconds");
-    };
-    let limits = Limits::per(window, asked.all, asked.listings);
-    lock(&state).limits = limits.creations(window, asked.creations);
-    control::done()
+    control::wish(&body, |asked: AskedLimits| {
+        let window = control::length("seconds", &asked.seconds.into())?;
+        let limits = Limits::per(window, asked.all, asked.listings);
+        lock(&state).limits = limits.creations(window, asked.creations);
+        Ok(())
+    })
 }

@@ -69,42 +69,37 @@ impl Machines for Handle {
 
 /// `{"revoked": true, "scopes": ["bmc.read", "tags"]}`, all of it optional.
 async fn access(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let access: Access = match control::wish(&body) {
-        Ok(access) => access,
-        Err(refusal) => return *refusal,
-    };
-    let mut scopes = access.scopes.iter().flatten();
-    if let Some(strange) = scopes.find(|scope| !ALL_SCOPES.contains(&scope.as_str())) {
-        return control::refused(&format!("{strange}: one of {}", ALL_SCOPES.join(", ")));
-    }
-    let mut state = lock(&state);
-    if let Some(scopes) = access.scopes {
-        state.tokens.scopes = scopes;
-    }
-    if let Some(is_revoked) = access.revoked {
-        state.tokens.change_secret(is_revoked);
-        if is_revoked {
-            state.tokens.revoke();
+    control::wish(&body, |access: Access| {
+        let mut scopes = access.scopes.iter().flatten();
+        if let Some(strange) = scopes.find(|scope| !ALL_SCOPES.contains(&scope.as_str())) {
+            return Err(format!("{strange}: one of {}", ALL_SCOPES.join(", ")));
         }
-    }
-    control::done()
+        let mut state = lock(&state);
+        if let Some(scopes) = access.scopes {
+            state.tokens.scopes = scopes;
+        }
+        if let Some(is_revoked) = access.revoked {
+            state.tokens.change_secret(is_revoked);
+            if is_revoked {
+                state.tokens.revoke();
+            }
+        }
+        Ok(())
+    })
 }
 
 /// `{"stock": 3, "quota": 5, "blocks_per_network": 10}`, all of it optional.
 async fn limit(Shared(state): Shared<Handle>, body: Bytes) -> Response {
-    let limits: Limits = match control::wish(&body) {
-        Ok(limits) => limits,
-        Err(refusal) => return *refusal,
-    };
-    let mut state = lock(&state);
-    let behaviour = &mut state.behaviour;
-    let all = &mut behaviour.stock;
-    *all = limits.stock.unwrap_or(*all);
-    let all = &mut behaviour.quota;
-    *all = limits.quota.unwrap_or(*all);
-    let all = &mut behaviour.blocks_per_network;
-    *all = limits.blocks_per_network.unwrap_or(*all);
-    control::done()
+    control::wish(&body, |limits: Limits| {
+        let behaviour = &mut lock(&state).behaviour;
+        let all = &mut behaviour.stock;
+        *all = limits.stock.unwrap_or(*all);
+        let all = &mut behaviour.quota;
+        *all = limits.quota.unwrap_or(*all);
+        let all = &mut behaviour.blocks_per_network;
+        *all = limits.blocks_per_network.unwrap_or(*all);
+        Ok(())
+    })
 }
 
 /// All there is, in the form of a state file.
