@@ -2,12 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use mooring_common::names::LEADER_LEASE;
+use http::Method;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, PostParams};
+use mooring_common::names::{LEADER_LEASE, LEADER_LEASE_NAMESPACE};
+use mooring_test_cluster::api_proxy::ApiProxy;
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::{AuditLog, Record};
 use mooring_test_cluster::shipped::CentralFlags;
 use mooring_test_cluster::test_namespace::SOON;
 use mooring_test_support::wait::eventually;
+use serde_json::json;
 
 use super::{TAKEOVER, deeds, holder, new_holder, two_replicas};
 
@@ -109,6 +114,43 @@ async fn a_standby_that_is_told_to_end_ends_and_leaves_the_lease_alone() {
     assert_eq!(standby.process.wait_for_code(SOON).await, 0);
     assert_eq!(holder(&cluster).await, first);
     assert!(leader.process.is_running());
+    cluster.finish().await;
+}
+
+/// As two replicas that start at once do: the API server has the Lease of the other one already.
+#[tokio::test]
+async fn a_replica_that_is_too_late_to_make_the_lease_stands_by_without_a_warning() {
+    let cluster = Cluster::exclusive().await;
+    let proxy = ApiProxy::start(&cluster).await.unwrap();
+    let leases = Api::<Lease>::namespaced(cluster.admin.clone(), LEADER_LEASE_NAMESPACE);
+    let all = leases.clone();
+    proxy.first(Method::POST, "/leases", 1, move || {
+        let all = all.clone();
+        async move {
+            let other = serde_json::from_value(json!({
+                "metadata": {"name": LEADER_LEASE},
+                "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3},
+            }));
+            all.create(&PostParams::default(), &other.unwrap())
+                .await
+                .unwrap();
+        }
+    });
+    let central = cluster
+        .start_central_by(&proxy, CentralFlags::replica())
+        .await;
+    eventually(
+        "it leads when the other one is silent",
+        TAKEOVER,
+        async || {
+            let holder = holder(&cluster).await;
+            holder.is_some_and(|holder| holder != "another")
+        },
+    )
+    .await;
+    assert_eq!(proxy.asked(&Method::POST, "/leases").len(), 1);
+    let log = central.process.log();
+    assert!(!log.contains(" WARN mooring_central::election"), "{log}");
     cluster.finish().await;
 }
 
