@@ -5,6 +5,7 @@ mod cache;
 mod client;
 mod connection;
 mod events;
+mod first_alone;
 mod watching;
 
 pub use cache::{Cache, Change, ObjectKey, Slim};

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::Uri;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Builder, Client as HttpClient};
+use hyper_util::client::legacy::{Builder, Client as HttpClient, Error as HttpError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
@@ -17,6 +18,7 @@ use rustls_pki_types::ServerName;
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
 
+use super::first_alone::FirstAlone;
 use crate::errors::with_causes;
 
 /// How long a connection may be silent before it is asked for a sign of life (RFC 9113, section 6.7).
@@ -53,6 +55,9 @@ pub(super) fn connect(config: Config, connections: Connections) -> Result<Client
         .then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let reachable = Arc::new(Reachable::default());
     let server = config.cluster_url.clone();
+    let http = http_client(&config, connections)?;
+    let first_alone =
+        (connections == Connections::Shared).then(|| Arc::new(FirstAlone::default()));
     let service = ServiceBuilder::new()
         .map_result(move |answer| reachable.tell(&server, answer))
         .layer(config.base_uri_layer())
@@ -60,8 +65,20 @@ pub(super) fn connect(config: Config, connections: Connections) -> Result<Client
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(http_client(&config, connections)?);
+        .service_fn(move |request| send(http.clone(), first_alone.clone(), request));
     Ok(ClientBuilder::new(service, namespace).build())
+}
+
+async fn send(
+    http: HttpClient<Connector, Body>,
+    first_alone: Option<Arc<FirstAlone>>,
+    request: Request<Body>,
+) -> Result<Response<Incoming>, HttpError> {
+    let answer = http.request(request);
+    match first_alone {
+        Some(first_alone) => first_alone.send(answer).await,
+        None => answer.await,
+    }
 }
 
 /// Logs once that the API server cannot be reached, however many requests and watches find that, and once
