@@ -239,6 +239,8 @@ check() {
     refuses "the public network is a VLAN" --set 'cloudProvider=phoenixnap,nodeDaemon.manageInterfaces=false' \
         --set phoenixnap.loadBalancer=l2://n
     refuses "/central/image/digest" --set central.image.digest=sha256:1
+    refuses "certificate in memory" \
+        --set metrics.podMonitor.enabled=true,metrics.podMonitor.tlsConfig.serverName=x
     omits mooring-central-secrets "$chart/ci/unfenced-values.yaml"
     omits mooring-central-secrets "$chart/ci/phoenixnap-values.yaml"
     local entry file how
