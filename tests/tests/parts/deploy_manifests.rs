@@ -20,3 +20,4 @@ mod permissions;
 mod phoenixnap;
 mod pod_network;
 mod programs;
+mod roll_outs;
