@@ -45,11 +45,23 @@ pub enum ErrorKind {
     Transport,
     /// No answer in time.
     Timeout,
-    /// There is no token to show.
-    NoCredentials,
 }
 
 impl ErrorKind {
+    /// Each of them.
+    pub const ALL: [Self; 10] = [
+        Self::NotFound,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::RateLimited,
+        Self::Busy,
+        Self::Invalid,
+        Self::Server,
+        Self::Malformed,
+        Self::Transport,
+        Self::Timeout,
+    ];
+
     /// A word for metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -64,7 +76,6 @@ impl ErrorKind {
             Self::Malformed => "malformed",
             Self::Transport => "transport",
             Self::Timeout => "timeout",
-            Self::NoCredentials => "no_credentials",
         }
     }
 }
@@ -102,8 +113,7 @@ impl CloudError {
             ErrorKind::NotFound
             | ErrorKind::Unauthorized
             | ErrorKind::Forbidden
-            | ErrorKind::Invalid
-            | ErrorKind::NoCredentials => false,
+            | ErrorKind::Invalid => false,
         }
     }
 

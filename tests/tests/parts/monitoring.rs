@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mooring_central::cloud_api::ErrorKind;
 use serde_json::Value;
 
 fn path(name: &str) -> PathBuf {
@@ -92,6 +93,49 @@ fn every_query_names_metrics_that_there_are() {
             );
         }
     }
+}
+
+/// The words in backticks in the first column of the table of a page that begins with this line.
+fn first_column(page: &str, head: &str) -> BTreeSet<String> {
+    let text = read(page);
+    let (_, rows) = text.split_once(head).expect(head);
+    let rows = rows.lines().skip(1).take_while(|row| row.starts_with('|'));
+    let words = rows.flat_map(|row| {
+        let cell = row.split('|').nth(1).unwrap_or_default();
+        cell.split('`').skip(1).step_by(2).map(str::to_owned)
+    });
+    words.collect()
+}
+
+#[test]
+fn every_result_of_a_request_that_is_named_is_one_that_there_is() {
+    let there_are = ErrorKind::ALL.map(ErrorKind::label);
+    let there_are: BTreeSet<_> = there_are.into_iter().chain(["ok", "held_back"]).collect();
+    let described = first_column("docs/reference/endpoints.md", "| `result` | Meaning |");
+    assert!(described.iter().eq(&there_are), "{described:?}");
+    let remedies = first_column("docs/how-to/a-node-stays-tainted.md", "| `result` | Do |");
+    let mut named: BTreeSet<_> = remedies.into_iter().collect();
+    assert!(named.len() > 6, "{named:?}");
+    let alerts = alerts().into_iter().map(|(_, query, _)| query);
+    for query in alerts.chain(queries().into_iter().map(|(_, query)| query)) {
+        for selector in query.split("mooring_cloud_requests_total{").skip(1) {
+            let selector = selector.split('}').next().unwrap_or_default();
+            let value = selector
+                .split(',')
+                .find_map(|label| label.strip_prefix("result"));
+            let value = value
+                .unwrap_or_default()
+                .trim_matches(|c| "=!~\"".contains(c));
+            let words = value.split('|').filter(|word| !word.is_empty());
+            named.extend(words.map(str::to_owned));
+        }
+    }
+    assert!(named.contains("held_back"), "{named:?}");
+    let unknown: Vec<_> = named
+        .iter()
+        .filter(|word| !there_are.contains(word.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 /// While a Node's Pod is replaced, two Pods of it are scraped. A join with two of a kind is an error, and the alert is
