@@ -213,6 +213,7 @@ fn the_notes_say_what_is_next() {
             "WARNING: central has no credentials for linode",
         ),
         ("cloudProvider=linode", "--cloud-provider=external"),
+        ("cloudProvider=linode", "--set apiServer.host=ADDRESS"),
         (
             "cloudProvider=linode",
             "WARNING: central may get every Secret",
@@ -255,4 +256,6 @@ fn the_notes_say_what_is_next() {
             "{words}: {without}"
         );
     }
+    let named = notes("cloudProvider=linode,apiServer.host=192.0.2.1,apiServer.port=6443");
+    assert!(!named.contains("apiServer.host"), "{named}");
 }
