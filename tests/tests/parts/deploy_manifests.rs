@@ -14,7 +14,7 @@ mod fence_metadata;
 mod fence_nodes;
 mod fence_segments;
 mod fence_services;
-mod helm;
+pub mod helm;
 mod order;
 mod permissions;
 mod phoenixnap;

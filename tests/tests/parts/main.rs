@@ -5,6 +5,7 @@ mod api_server_connection;
 mod cloud_clients;
 mod cloud_sims;
 mod cloud_sizes;
+mod commands_of_pages;
 mod control_plane_rig;
 mod dependencies;
 mod deploy_manifests;

@@ -3,7 +3,7 @@
 //!
 //! `make references` writes them anew.
 
-mod chart_values;
+pub mod chart_values;
 
 use std::path::PathBuf;
 

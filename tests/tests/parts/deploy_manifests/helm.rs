@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::deployed::deploy;
 
 /// The pinned Helm, which is built where nobody has built it yet.
-fn helm() -> &'static Path {
+pub fn helm() -> &'static Path {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     HELM.get_or_init(|| {
         let provided = Command::new(deploy("render.sh"))

@@ -168,7 +168,7 @@ fn cell(text: &str) -> String {
 }
 
 /// The pages of a folder and of those in it.
-fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+pub fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -195,7 +195,7 @@ fn named(page: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether the chart has a value. What has no parts of its own in the schema is as Kubernetes has it.
-fn is_value(schema: &Value, path: &str) -> bool {
+pub fn is_value(schema: &Value, path: &str) -> bool {
     let mut place = schema;
     for key in path.split('.') {
         let Some(parts) = place["properties"].as_object() else {
