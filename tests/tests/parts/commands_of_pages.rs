@@ -1,7 +1,8 @@
 //! The commands of the pages name what there is: recipes, files, programs with their commands and flags, and values of the
-//! chart. What they do, `make test-install`, the demos and the suites of the guides see.
+//! chart, whose blocks are rendered. What they do, `make test-install`, the demos and the suites of the guides see.
 
 mod shell;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

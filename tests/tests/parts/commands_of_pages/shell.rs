@@ -11,9 +11,10 @@ const KEYWORDS: [&str; 11] = [
 /// The words of each command, in the order of the page. Quotes are gone; redirections and comments too.
 pub fn commands(page: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    for block in blocks(page) {
+    for block in blocks(page, &["sh", "bash", "console"]) {
+        let lines: Vec<_> = block.lines().map(typed).collect();
         let mut reader = Reader::default();
-        reader.read(&block);
+        reader.read(&lines.join("\n"));
         for words in reader.commands {
             found.extend(parts(&words));
         }
@@ -21,28 +22,31 @@ pub fn commands(page: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The blocks that are for a shell. Of a console's, what somebody types.
-fn blocks(page: &str) -> Vec<String> {
+/// The blocks in one of these languages.
+pub fn blocks(page: &str, languages: &[&str]) -> Vec<String> {
     let (mut found, mut block) = (Vec::new(), None::<(bool, String)>);
     for line in page.lines() {
         match (line.trim_start().strip_prefix("```"), &mut block) {
             (Some(_), Some(_)) => {
-                let (is_shell, text) = block.take().unwrap_or_default();
-                found.extend(is_shell.then_some(text));
+                let (is_one, text) = block.take().unwrap_or_default();
+                found.extend(is_one.then_some(text));
             }
             (Some(language), None) => {
-                let is_shell = ["sh", "bash", "console"].contains(&language);
-                block = Some((is_shell, String::new()));
+                block = Some((languages.contains(&language), String::new()));
             }
             (None, Some((_, text))) => {
-                let typed = line.trim_start().strip_prefix("$ ");
-                text.push_str(typed.unwrap_or(line));
+                text.push_str(line);
                 text.push('\n');
             }
             (None, None) => {}
         }
     }
     found
+}
+
+/// A line without a console's prompt.
+fn typed(line: &str) -> &str {
+    line.trim_start().strip_prefix("$ ").unwrap_or(line)
 }
 
 /// A command without what precedes it, and the one that it runs elsewhere.
