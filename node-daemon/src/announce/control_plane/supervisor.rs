@@ -195,7 +195,7 @@ impl Work {
             self.apply(&file, &mut inherited, ends_at.is_some());
             self.sweep().await;
             self.with.urgency.send_replace(self.urgency());
-            self.count();
+            self.count(&file);
             self.reporter
                 .look(&file, &self.with.remembered, self.is_ready(), &self.members);
             self.publish(&file);
@@ -395,9 +395,10 @@ impl Work {
         }
     }
 
-    fn count(&self) {
+    fn count(&self, file: &ControlPlaneFile) {
         let metrics = &self.with.metrics;
-        metrics.ready.set(self.is_ready().into());
+        let is_member = file.role_of(&self.with.node_name) == Role::Member;
+        metrics.set_ready(is_member.then(|| self.is_ready()));
         let revision = self.with.remembered.served.generation;
         metrics
             .revision
