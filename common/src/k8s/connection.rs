@@ -56,8 +56,7 @@ pub(super) fn connect(config: Config, connections: Connections) -> Result<Client
     let reachable = Arc::new(Reachable::default());
     let server = config.cluster_url.clone();
     let http = http_client(&config, connections)?;
-    let first_alone =
-        (connections == Connections::Shared).then(|| Arc::new(FirstAlone::default()));
+    let first_alone = (connections == Connections::Shared).then(|| Arc::new(FirstAlone::default()));
     let service = ServiceBuilder::new()
         .map_result(move |answer| reachable.tell(&server, answer))
         .layer(config.base_uri_layer())

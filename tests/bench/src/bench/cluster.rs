@@ -359,7 +359,9 @@ fn start_central<C: SimulatedCloud>(
     let flags = own.into_iter().chain(flags.iter().cloned());
     // As the chart does.
     let spec = Program::Central.spec(cp.folder(), flags)?;
-    let mut spec = spec.env("MALLOC_ARENA_MAX", "1");
+    let mut spec = spec
+        .env("MALLOC_ARENA_MAX", "1")
+        .env("MALLOC_TRIM_THRESHOLD_", "131072");
     for (variable, value) in sim.environment() {
         spec = spec.env(variable, value);
     }

@@ -262,7 +262,8 @@ fn start_central(
         .env("LINODE_API_TOKEN", TOKEN)
         .env("LINODE_REGION", "us-east")
         // As the chart does.
-        .env("MALLOC_ARENA_MAX", "1");
+        .env("MALLOC_ARENA_MAX", "1")
+        .env("MALLOC_TRIM_THRESHOLD_", "131072");
     Ok(Central {
         process: Process::start(&spec)?,
         endpoints: Endpoints::new(port)?,
