@@ -11,8 +11,8 @@ use tokio::time::timeout;
 /// no more.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Whether a connection is known to be there. Only its first answer says that the server speaks HTTP/2 (RFC 7301), and
-/// until then each request would open a connection of its own, on which its watch then stays.
+/// Whether a connection is known to be there. That the server speaks HTTP/2 is known once one is open (RFC 7301), and
+/// until then each request would open one of its own, on which its watch then stays.
 #[derive(Debug, Default)]
 pub(super) struct FirstAlone {
     answered: AtomicBool,
@@ -20,7 +20,7 @@ pub(super) struct FirstAlone {
 }
 
 impl FirstAlone {
-    /// Sends a request: at once if the one before was answered, or if it is the first. Others wait until the first has
+    /// Sends a request: at once if the last one was answered, or if no other is on its way. Others wait until the first has
     /// its answer or has failed, and then go together.
     pub(super) async fn send<B, E>(
         &self,

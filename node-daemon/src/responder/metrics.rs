@@ -5,6 +5,7 @@ mod segments;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 
+use mooring_common::metrics::OptionalGauge;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -113,8 +114,8 @@ pub struct Metrics {
     pub segments: SegmentMetrics,
     /// Renewals of the own Lease that failed.
     pub lease_renew_failures: Counter,
-    /// 0 while the service proxy says that it does not work.
-    pub service_proxy: Gauge,
+    /// Whether the service proxy works, as far as it says; absent where nobody asks it.
+    pub service_proxy: OptionalGauge,
     /// Services for which the service proxy was waited for in vain.
     pub service_proxy_late: Counter,
     /// Addresses whose older connections are passed on to their former speakers.
@@ -135,7 +136,7 @@ impl Default for Metrics {
             stalls: Histogram::new([0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
             segments: SegmentMetrics::default(),
             lease_renew_failures: Counter::default(),
-            service_proxy: Gauge::default(),
+            service_proxy: OptionalGauge::default(),
             service_proxy_late: Counter::default(),
             forwarded: Gauge::default(),
             view_age: Gauge::default(),
@@ -191,10 +192,10 @@ impl Metrics {
             "Renewals of this node's Lease that failed",
             metrics.lease_renew_failures.clone(),
         );
-        registry.register(
+        metrics.service_proxy.register(
+            registry,
             "mooring_l2_service_proxy_works",
-            "0 while this node's service proxy says that it does not work",
-            metrics.service_proxy.clone(),
+            "0 while this node's service proxy says that it does not work; absent where nobody asks it",
         );
         registry.register(
             "mooring_l2_service_proxy_late",

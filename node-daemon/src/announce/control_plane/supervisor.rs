@@ -398,7 +398,7 @@ impl Work {
     fn count(&self, file: &ControlPlaneFile) {
         let metrics = &self.with.metrics;
         let is_member = file.role_of(&self.with.node_name) == Role::Member;
-        metrics.set_ready(is_member.then(|| self.is_ready()));
+        metrics.ready.set(is_member.then(|| self.is_ready()));
         let revision = self.with.remembered.served.generation;
         metrics
             .revision

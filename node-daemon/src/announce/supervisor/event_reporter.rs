@@ -78,7 +78,7 @@ struct Members {
 impl<E: EventSink> EventReporter<E> {
     pub(super) fn new(node_name: &str, events: E, metrics: Metrics) -> Self {
         // Until it says otherwise.
-        metrics.service_proxy.set(1);
+        metrics.service_proxy.set(Some(true));
         Self {
             node_name: node_name.to_owned(),
             events,
@@ -201,9 +201,7 @@ impl<E: EventSink> EventReporter<E> {
 
     /// Updates the notices of all segments.
     pub(super) fn look(&mut self, unsigned: bool, service_proxy_works: bool, now: Instant) {
-        self.metrics
-            .service_proxy
-            .set(i64::from(service_proxy_works));
+        self.metrics.service_proxy.set(Some(service_proxy_works));
         for (segment, members) in &self.members {
             let own = members.own.as_ref();
             let silent = members.no_quorum_since;

@@ -21,7 +21,7 @@ use mooring_test_cluster::control_plane::{ControlPlane, Options, free_port};
 use mooring_test_cluster::endpoints::Endpoints;
 use mooring_test_cluster::objects::{ServiceBuilder, create_namespace, events_for};
 use mooring_test_cluster::shipped::Shipped;
-use mooring_test_support::process::Process;
+use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::program::Program;
 use mooring_test_support::wait::try_eventually;
 
@@ -341,6 +341,14 @@ pub(crate) fn ingress(service: &Service) -> Vec<Value> {
     entries.cloned().unwrap_or_default()
 }
 
+/// Central with the memory allocator's settings of the chart.
+pub(crate) fn central(cp: &ControlPlane, flags: impl IntoIterator<Item = String>) -> Result<Spec> {
+    let spec = Program::Central.spec(cp.folder(), flags)?;
+    Ok(spec
+        .env("MALLOC_ARENA_MAX", "1")
+        .env("MALLOC_TRIM_THRESHOLD_", "131072"))
+}
+
 fn start_central<C: SimulatedCloud>(
     cp: &ControlPlane,
     sim: &C,
@@ -357,11 +365,7 @@ fn start_central<C: SimulatedCloud>(
         format!("--secure-port={port}"),
     ];
     let flags = own.into_iter().chain(flags.iter().cloned());
-    // As the chart does.
-    let spec = Program::Central.spec(cp.folder(), flags)?;
-    let mut spec = spec
-        .env("MALLOC_ARENA_MAX", "1")
-        .env("MALLOC_TRIM_THRESHOLD_", "131072");
+    let mut spec = central(cp, flags)?;
     for (variable, value) in sim.environment() {
         spec = spec.env(variable, value);
     }

@@ -15,6 +15,7 @@ use super::Scale;
 use super::audit::{Audit, POLICY};
 use super::daemons::{Entrance, PROGRAMS_WAY, TASKS_WAY};
 use super::kubelets::Kubelets;
+use crate::bench::cluster::central;
 use crate::bench::{cloud_rests, end, program_rests};
 use mooring_cloud_sim::linode::{Instance, Linode};
 use mooring_cloud_sim::{Call, Calls, TOKEN};
@@ -23,7 +24,6 @@ use mooring_test_cluster::endpoints::Endpoints;
 use mooring_test_cluster::shipped::Shipped;
 use mooring_test_netlab::metadata_sim::{Machine, MetadataSim};
 use mooring_test_support::process::Process;
-use mooring_test_support::program::Program;
 use mooring_test_support::scratch::Scratch;
 
 /// How many Pods are made side by side.
@@ -256,14 +256,10 @@ fn start_central(
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),
     ];
-    let spec = Program::Central
-        .spec(cp.folder(), flags)?
+    let spec = central(cp, flags)?
         .env("LINODE_URL", linode.url())
         .env("LINODE_API_TOKEN", TOKEN)
-        .env("LINODE_REGION", "us-east")
-        // As the chart does.
-        .env("MALLOC_ARENA_MAX", "1")
-        .env("MALLOC_TRIM_THRESHOLD_", "131072");
+        .env("LINODE_REGION", "us-east");
     Ok(Central {
         process: Process::start(&spec)?,
         endpoints: Endpoints::new(port)?,

@@ -70,9 +70,8 @@ async fn service_costs_the_same_in_large_cluster() {
     costs_the_same(200, 40).await;
 }
 
-/// `make bench-services`.
 #[tokio::test(start_paused = true)]
-#[ignore = "takes a minute"]
+#[ignore = "takes a minute: make bench-services"]
 async fn change_of_5000_nodes_costs_each_of_1000_services_the_same() {
     costs_the_same(5_000, 1_000).await;
 }
