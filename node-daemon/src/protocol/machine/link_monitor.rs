@@ -163,8 +163,9 @@ impl Machine {
         let since = *self.link_monitor.doubt_since.get_or_insert(now);
         let answered = self.reaches_gateway() && self.local.has_gateway;
         let had_time = !self.local.has_gateway || since + GATEWAY_ANSWERS <= now;
+        let for_long = since + FILTERED <= now;
         if answered {
-            if unheard && deaf && since + FILTERED <= now {
+            if unheard && deaf && for_long {
                 self.link_monitor.filtered = true;
             }
             self.regain_segment();
@@ -185,7 +186,8 @@ impl Machine {
                 .unheard_since
                 .is_some_and(|since| since + ONE_WAY <= now);
             let both = parted || (unheard && self.is_deaf(ON_SEGMENT));
-            self.doubt_segment(both || long, both || self.is_deaf(ON_SEGMENT + ONE_WAY));
+            let deaf = both || self.is_deaf(ON_SEGMENT + ONE_WAY);
+            self.doubt_segment(both || long, deaf, for_long);
         }
     }
 
@@ -285,14 +287,16 @@ impl Machine {
     }
 
     /// Nothing shows that this node is on the segment.
-    fn doubt_segment(&mut self, unheard: bool, deaf: bool) {
+    fn doubt_segment(&mut self, unheard: bool, deaf: bool, for_long: bool) {
         let others = self.segment_works_for_others();
         let gateway = self.local.has_gateway && !self.link_monitor.filtered;
         match (unheard, deaf) {
             (true, true) if !others && !gateway => {
-                // Nobody hears anybody, and nothing tells who is cut off.
-                self.link_monitor.filtered = true;
-                self.regain_segment();
+                // Nobody hears anybody, as far as they have said, and nothing tells who is cut off.
+                if for_long {
+                    self.link_monitor.filtered = true;
+                    self.regain_segment();
+                }
             }
             (true, _) => self.lose_segment(),
             // The other may be mute: it notices, and says so.
@@ -366,7 +370,7 @@ impl Machine {
             // One whose link flapped says for a while that it is not there, and yet may be.
             let is_there = says_so
                 || peer.heard_on_segment_since(now - ON_SEGMENT)
-                || self.hears_others_on_segment(peer);
+                || self.hears_others_on_segment(peer, Moment::default());
             match self.link_monitor.heard_by.get(&node) {
                 Some((heard, at)) if now < *at + ON_SEGMENT => {
                     if *heard {
@@ -389,20 +393,24 @@ impl Machine {
             if peer.heard_on_segment_since(since) {
                 return false;
             }
-            any |= is_there || self.hears_others_on_segment(peer);
+            any |= is_there || self.hears_others_on_segment(peer, Moment::default());
         }
         any
     }
 
-    /// Whether a member hears anybody but this node on the segment.
-    fn hears_others_on_segment(&self, peer: &Peer) -> bool {
-        let mut echoes = peer.echoes(self.now);
-        echoes.any(|echo| echo.node != self.me && echo.on_segment)
+    /// Whether a member hears anybody but this node on the segment, and has said so since then.
+    fn hears_others_on_segment(&self, peer: &Peer, since: Moment) -> bool {
+        peer.hears_others_on_segment(self.me, since, self.now)
     }
 
-    /// Whether any voter hears anybody else on the segment.
+    /// Whether the others hear each other on the segment while this node hears nobody there. Whoever was cut off
+    /// when this node was says for [`ON_SEGMENT`] that it hears others, and this node knows to a heartbeat when
+    /// that was. So what is said until then shows nothing.
     fn segment_works_for_others(&self) -> bool {
+        let heard = self.peers.values().filter_map(Peer::last_heard_on_segment);
+        let interval = self.parameters.heartbeat;
+        let since = heard.max().unwrap_or_default() + ON_SEGMENT + interval + interval / 20;
         let mut others = self.peers.values().filter(|peer| !peer.suspected);
-        others.any(|peer| self.hears_others_on_segment(peer))
+        others.any(|peer| self.hears_others_on_segment(peer, since))
     }
 }

@@ -243,6 +243,18 @@ impl Peer {
         lasting.map(|said| &said.echo)
     }
 
+    /// Whether it says that it hears anybody but this node on the segment, and has said so since then.
+    pub(super) fn hears_others_on_segment(&self, me: NodeId, since: Moment, now: Moment) -> bool {
+        let said = self.echoes.values();
+        let mut lasting = said.filter(|said| said.lasts(now) && said.at >= since);
+        lasting.any(|said| said.echo.node != me && said.echo.on_segment)
+    }
+
+    /// When it was last heard on the segment.
+    pub(super) const fn last_heard_on_segment(&self) -> Option<Moment> {
+        self.heard.segment
+    }
+
     /// Whether anything was heard on the segment since then.
     pub(super) fn heard_on_segment_since(&self, since: Moment) -> bool {
         self.heard.segment.is_some_and(|at| at >= since)

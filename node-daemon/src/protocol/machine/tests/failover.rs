@@ -431,6 +431,29 @@ fn works_while_segment_filters_heartbeats() {
     assert_eq!(before, world.speakers());
 }
 
+/// Whoever notices it first hears of the others that they hear each other still, since they have said so lately.
+#[test]
+fn nothing_moves_when_a_segment_without_a_gateway_begins_to_filter_heartbeats() {
+    for phase in (0..100).step_by(5) {
+        let mut world = World::settled(9);
+        for node in [1, 2, 3] {
+            world.change_local(node, |local| local.has_gateway = false);
+        }
+        world.run(ms(1000 + phase));
+        let before = world.speakers();
+        world.forget_gaps();
+        world.cut = Box::new(|_, _, path| path == Path::Segment);
+        world.run(ms(3000));
+        for node in [1, 2, 3] {
+            let lost = world.count(node, Transition::SegmentLost);
+            assert_eq!(lost, 0, "node {node}, cut after {phase} ms");
+            assert!(world.hosts[&node].machine.flags().segment_filtered);
+        }
+        assert_eq!(before, world.speakers());
+        assert_eq!(world.gap(), Duration::ZERO);
+    }
+}
+
 #[test]
 fn all_restarted_speak_within_two_seconds() {
     let mut world = World::settled(9);
