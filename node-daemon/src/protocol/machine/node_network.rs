@@ -14,9 +14,11 @@ use crate::protocol::time::Moment;
 use crate::protocol::view::Candidates;
 use crate::protocol::weight::Weight;
 
-/// Whoever has heard nobody on the node network for so long is off it. A member hears at least one each second.
+/// Whoever has heard nobody on the node network for so long is off it. A voter is heard there with each of its
+/// heartbeats.
 const OFF: Duration = Duration::from_secs(3);
-/// And lets go of what it speaks for so much later: if others are off it as well, they have said so by then.
+/// And lets go of what it speaks for so much later: if others are off it as well, they have said so by then. They
+/// notice it a heartbeat later at most, and say so at once, and again with each heartbeat.
 const OTHERS_SAY_SO: Duration = Duration::from_millis(400);
 /// If it hears somebody on the segment meanwhile.
 const ON_SEGMENT: Duration = Duration::from_secs(1);

@@ -454,6 +454,23 @@ fn nothing_moves_when_a_segment_without_a_gateway_begins_to_filter_heartbeats() 
     }
 }
 
+/// Whoever notices it first waits until the others have said so as well.
+#[test]
+fn nothing_moves_when_the_node_network_is_lost_to_all() {
+    for phase in (0..100).step_by(5) {
+        let mut world = World::settled(9);
+        world.run(ms(phase));
+        let before = world.speakers();
+        world.cut = Box::new(|_, _, path| path == Path::NodeNetwork);
+        world.run(ms(6000));
+        for node in [1, 2, 3] {
+            assert!(world.hosts[&node].machine.flags().node_network_down);
+        }
+        assert_eq!(before, world.speakers(), "cut after {phase} ms");
+        assert_eq!(world.gap(), Duration::ZERO);
+    }
+}
+
 #[test]
 fn all_restarted_speak_within_two_seconds() {
     let mut world = World::settled(9);
