@@ -30,7 +30,8 @@ fn old_controller() -> OldController {
         cloud: Cloud::Brightbox,
         page: include_str!("../../../docs/how-to/brightbox.md"),
         manifest: "brightbox.yaml",
-        name: "brightbox-cloud-controller-manager",
+        name: "daemonset/brightbox-cloud-controller-manager",
+        shown: "balancers",
         image: "brightbox/brightbox-cloud-controller-manager:1.35.2",
         credentials: "The credentials",
         placeholders: |cloud| {
@@ -40,6 +41,7 @@ fn old_controller() -> OldController {
                 ("https://api.gb1.brightbox.com", sim(cloud).url()),
             ]
         },
+        in_manifest: |_| Vec::new(),
         everything: |cloud| {
             OF_SERVICES
                 .map(|kind| sim(cloud).all(kind))
@@ -49,7 +51,7 @@ fn old_controller() -> OldController {
         found: |cloud, service| found_by_go(sim(cloud), &name(service)),
         assert_served: |cloud, id| assert_none(&sim(cloud).outages(id)),
         // Where nothing is to be done, nothing is recorded either.
-        is_adopted: |calls, _| {
+        is_adopted: |_, calls, _| {
             let listings = calls.to(BALANCERS);
             listings.iter().any(|call| call.took.is_some())
         },

@@ -1,8 +1,8 @@
 //! The guides of the change-over, with their own commands, there and back again, in a cluster and a cloud as a Go
 //! controller leaves them: no write in the cloud.
 //!
-//! Real are the API server, kube-controller-manager, kubectl and `mooring-central`. Played are the cloud, the
-//! kubelets, and helm, which applies what the chart is rendered to.
+//! Real are the API server, kube-controller-manager, kubectl, helm and `mooring-central`. Played are the cloud and the
+//! kubelets.
 
 mod guide;
 mod kubelet;
@@ -30,9 +30,6 @@ pub(crate) const NAMESPACE: &str = "default";
 /// What waits for rollouts and for a Lease that expires.
 const AT_LAST: Duration = Duration::from_secs(90);
 
-/// What `nodes` and `balancers` print must be as it was before, in the shell of the guide.
-const COMPARE: &str = "nodes | diff nodes.before -\nbalancers | diff balancers.before -\n";
-
 /// What is between the commands: kube-controller-manager makes Pods of them.
 const CONTROLLERS: [&str; 4] = [
     "daemonset-controller",
@@ -48,13 +45,17 @@ pub(crate) struct OldController {
     pub(crate) page: &'static str,
     /// Its manifest, of those in `upstream_manifest`, with the image `mooring-central`.
     pub(crate) manifest: &'static str,
-    /// Its DaemonSet.
+    /// Its DaemonSet or Deployment, as `daemonset/name`.
     pub(crate) name: &'static str,
+    /// The function of the guide that prints what Services have.
+    pub(crate) shown: &'static str,
     pub(crate) image: &'static str,
     /// The section of the guide that makes the Secret.
     pub(crate) credentials: &'static str,
     /// What stands for the credentials in the guide and in the manifest, and what they are.
     pub(crate) placeholders: fn(&CloudSim) -> Vec<(&'static str, String)>,
+    /// The same of what the manifest alone says.
+    pub(crate) in_manifest: fn(&CloudSim) -> Vec<(&'static str, String)>,
     /// Everything in the cloud, of each kind a list.
     pub(crate) everything: fn(&CloudSim) -> Value,
     /// The load balancer that it finds for a Service.
@@ -62,7 +63,7 @@ pub(crate) struct OldController {
     /// Asserts that a load balancer has served without a gap.
     pub(crate) assert_served: fn(&CloudSim, &str),
     /// Whether Mooring has looked at a Service and what it has: by what was asked since it came.
-    pub(crate) is_adopted: fn(&Calls, &Service) -> bool,
+    pub(crate) is_adopted: fn(&CloudSim, &Calls, &Service) -> bool,
     /// An address of a Node, as the comparison sees it.
     pub(crate) address: fn(&NodeAddress) -> String,
 }
@@ -89,7 +90,7 @@ impl GuideCluster {
         let logs = cp.folder().join("pods");
         std::fs::create_dir(&logs).unwrap();
         Self {
-            reader: Reader::of(&cp, &logs, old.page),
+            reader: Reader::of(&cp, &logs, old.page).knowing(cloud.environment()),
             _kubelet: Kubelet::start(&cp, &logs, cloud.environment()),
             cp,
             cloud,
@@ -114,15 +115,18 @@ impl GuideCluster {
         std::fs::write(&own, self.filled_in(&text)).unwrap();
         apply_manifests(&self.cp, &own).await.unwrap();
         let name = self.old.name;
-        let rolled_out = format!("kubectl --namespace kube-system rollout status daemonset/{name}");
+        let rolled_out = format!("kubectl --namespace kube-system rollout status {name}");
         self.reader.run(&rolled_out).await;
         self.left = left;
         self.before = self.state().await;
     }
 
     fn filled_in(&self, text: &str) -> String {
-        let placeholders = (self.old.placeholders)(&self.cloud).into_iter();
-        placeholders.fold(text.to_owned(), |text, (before, after)| {
+        let placeholders = (self.old.placeholders)(&self.cloud);
+        let all = placeholders
+            .into_iter()
+            .chain((self.old.in_manifest)(&self.cloud));
+        all.fold(text.to_owned(), |text, (before, after)| {
             text.replace(before, &after)
         })
     }
@@ -164,6 +168,14 @@ impl GuideCluster {
         json!({ "cloud": (self.old.everything)(&self.cloud), "objects": objects })
     }
 
+    /// What `nodes` and its other function print must be as it was before, in the shell of the guide.
+    async fn compare(&self, but: &str) {
+        let shown = self.old.shown;
+        let compare =
+            format!("nodes | diff nodes.before -\n{shown} {but} | diff {shown}.before -\n");
+        self.reader.run(&compare).await;
+    }
+
     /// Asserts that nothing was written in the cloud, and that all is as the Go controller has left it.
     async fn assert_untouched(&self) {
         let writes = self.cloud.calls().writes();
@@ -177,7 +189,7 @@ impl GuideCluster {
         for name in self.left.keys() {
             eventually(&format!("{name} is adopted"), AT_LAST, async || {
                 let service = self.service(name).await;
-                (self.old.is_adopted)(&self.cloud.calls().since(since), &service)
+                (self.old.is_adopted)(&self.cloud, &self.cloud.calls().since(since), &service)
             })
             .await;
         }
@@ -210,7 +222,7 @@ impl GuideCluster {
         let since = Instant::now();
         let told = self.reader.follow("Way A: swap the image").await;
         self.adopted(since).await;
-        self.reader.run(COMPARE).await;
+        self.compare("").await;
         self.assert_untouched().await;
         told
     }
@@ -220,7 +232,7 @@ impl GuideCluster {
         self.goes_back("From A").await;
         let name = self.old.name;
         let image = format!(
-            "kubectl --namespace kube-system get daemonset {name} --output \
+            "kubectl --namespace kube-system get {name} --output \
              'jsonpath={{.spec.template.spec.containers[*].image}}'"
         );
         let image = self.reader.run(&image).await;
@@ -281,8 +293,7 @@ impl GuideCluster {
         let kept = self.service("meanwhile").await;
         assert_eq!((self.old.found)(&self.cloud, &kept), id);
         assert_eq!(kept.metadata.finalizers, made.metadata.finalizers);
-        let compare = "nodes | diff nodes.before -\nbalancers | grep -v meanwhile | diff balancers.before -\n";
-        self.reader.run(compare).await;
+        self.compare("| grep -v meanwhile").await;
         self.assert_kept().await;
     }
 
@@ -312,7 +323,7 @@ impl GuideCluster {
         let everything = "for kind in $(kubectl api-resources --verbs=list --output=name | grep -v events); do\n\
                           kubectl get \"$kind\" --all-namespaces --output=name\ndone";
         let all = self.reader.run(everything).await;
-        let old = format!("daemonset.apps/{}", self.old.name);
+        let old = self.old.name.replace('/', ".apps/");
         assert!(all.lines().any(|line| line == old), "{all}");
         let mut named = all.lines().filter(|line| line.contains("mooring"));
         assert_eq!(named.next(), None, "{all}");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_support::program::Program;
 
 /// What a command may take, in seconds: several rollouts.
 const LIMIT: &str = "180";
@@ -41,6 +42,15 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
+/// The folder of the Helm that renders the shipped manifests, which is built where nobody has built it yet.
+fn helm() -> String {
+    let render = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/render.sh");
+    let provided = Command::new(render).arg("--helm").output().unwrap();
+    assert!(provided.status.success(), "{provided:?}");
+    let helm = PathBuf::from(String::from_utf8(provided.stdout).unwrap().trim());
+    helm.parent().unwrap().display().to_string()
+}
+
 /// The shell of whoever follows the guide.
 pub(crate) struct Reader {
     page: &'static str,
@@ -55,19 +65,38 @@ impl Reader {
         let folder = cp.folder().join("reader");
         std::fs::create_dir(&folder).unwrap();
         let own = here.join("tests/change_over/bin");
+        let local = folder.join(".local/bin");
+        for made in [&local, &folder.join(".kube")] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        let central = Program::Central.path().unwrap();
+        for (there, link) in [
+            (&*here.join("../deploy"), folder.join("deploy")),
+            (cp.admin_kubeconfig(), folder.join(".kube/config")),
+            (&central, local.join(Program::Central.file_name())),
+        ] {
+            std::os::unix::fs::symlink(there, link).unwrap();
+        }
         let path = std::env::var("PATH").unwrap();
         let text = |path: &Path| path.display().to_string();
+        let path = [text(&own), text(&local), helm(), path].join(":");
         Self {
             page,
             variables: vec![
-                ("PATH", format!("{}:{path}", own.display())),
+                ("PATH", path),
+                ("HOME", text(&folder)),
                 ("KUBECONFIG", text(cp.admin_kubeconfig())),
                 ("KUBECTL", text(&cp.kubectl())),
                 ("POD_LOGS", text(pod_logs)),
-                ("REPOSITORY", text(&here.join(".."))),
             ],
             folder,
         }
+    }
+
+    /// The same, who knows the values of these variables: where a page has `export NAME=…`.
+    pub(crate) fn knowing(mut self, variables: Vec<(&'static str, String)>) -> Self {
+        self.variables.extend(variables);
+        self
     }
 
     /// Saves the files of a section, and runs its commands. Gives what they print.
@@ -92,6 +121,8 @@ impl Reader {
             match block.language.as_str() {
                 "sh" => printed.push_str(&self.run(&block.text).await),
                 "yaml" => self.save(&block.text),
+                // What is printed, or might be.
+                "" | "text" | "json" => (),
                 other => panic!("a block of {other} in {section}"),
             }
         }
@@ -118,6 +149,9 @@ impl Reader {
 
     /// Runs these commands, and gives what they print.
     pub(crate) async fn run(&self, commands: &str) -> String {
+        let lines = commands.lines();
+        let told: Vec<_> = lines.filter(|line| !self.knows(line)).collect();
+        let commands = told.join("\n");
         let script = format!(
             "set -euo pipefail\nif [ -f .functions ]; then . ./.functions; fi\n\
              {commands}\ndeclare -f >.functions\n"
@@ -137,5 +171,13 @@ impl Reader {
             output.status
         );
         printed
+    }
+
+    /// Whether this line leaves a value to the reader, who has it already.
+    fn knows(&self, line: &str) -> bool {
+        let name = line
+            .strip_prefix("export ")
+            .and_then(|line| line.strip_suffix("=…"));
+        name.is_some_and(|name| self.variables.iter().any(|(known, _)| *known == name))
     }
 }

@@ -1,19 +1,23 @@
 //! Plays the scheduler and the kubelets: Pods get a Node, those of `mooring-central` run, the others only stand
 //! there. So DaemonSets, Deployments and Jobs are what commands make of them.
 
+mod container;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::{Container, EnvVar, Pod, Secret};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use mooring_test_cluster::control_plane::{ControlPlane, free_port};
-use mooring_test_support::process::{Process, Spec};
+use mooring_test_cluster::control_plane::ControlPlane;
+use mooring_test_support::process::Process;
 use mooring_test_support::program::Program;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+
+use container::Started;
 
 /// How often it looks at the Pods.
 const TURN: Duration = Duration::from_millis(200);
@@ -103,74 +107,29 @@ impl Host {
         gone.map(drop).context("a Pod that has ended")
     }
 
+    /// What does not run has an empty log.
     async fn launch(&self, pod: &Pod, namespace: &str, name: &str) -> Result<Option<Process>> {
         let spec = pod.spec.as_ref().context("a Pod without specification")?;
         let [container] = spec.containers.as_slice() else {
             anyhow::bail!("{name} has several containers");
         };
+        let log = self.logs.join(format!("{name}.log"));
         let image = container.image.as_deref().unwrap_or_default();
         if !image.contains(Program::Central.file_name()) {
+            std::fs::write(log, "")?;
             return Ok(None);
         }
-        let account = spec.service_account_name.as_deref().unwrap_or_default();
-        let kubeconfig = self
-            .cp
-            .kubeconfig_for_service_account(namespace, account, None);
-        let kubeconfig = kubeconfig.await?;
-        let mut arguments = container.args.clone().unwrap_or_default();
-        arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
-        if arguments[0] != "plan" {
-            let port = free_port(std::net::Ipv4Addr::LOCALHOST.into())?;
-            arguments.push("--bind-address=127.0.0.1".to_owned());
-            arguments.push(format!("--secure-port={port}"));
-        }
-        let log = self.logs.join(format!("{name}.log"));
-        let program = Spec::new(name, Program::Central.path()?, log).args(arguments);
-        let variables = self.variables(container, namespace).await?;
-        let program = variables
-            .into_iter()
-            .fold(program, |program, (name, value)| program.env(name, value));
-        Process::start(&program).map(Some)
-    }
-
-    /// What the container has in its environment. Where the simulated cloud is comes first.
-    async fn variables(
-        &self,
-        container: &Container,
-        namespace: &str,
-    ) -> Result<Vec<(String, String)>> {
-        let own = self.environment.iter();
-        let mut all: Vec<_> = own.map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
-        for source in container.env_from.iter().flatten() {
-            let secret = source.secret_ref.as_ref().context("no Secret")?;
-            all.extend(self.secret(namespace, &secret.name).await?);
-        }
-        for variable in container.env.iter().flatten() {
-            all.push((
-                variable.name.clone(),
-                self.value(variable, namespace).await?,
-            ));
-        }
-        Ok(all)
-    }
-
-    async fn value(&self, variable: &EnvVar, namespace: &str) -> Result<String> {
-        let from = variable.value_from.as_ref();
-        let Some(key) = from.and_then(|from| from.secret_key_ref.as_ref()) else {
-            let value = variable.value.clone();
-            return Ok(value.unwrap_or_else(|| namespace.to_owned()));
+        let here = self.logs.join(name);
+        std::fs::create_dir(&here)?;
+        let program = Started {
+            cp: &self.cp,
+            namespace,
+            spec,
+            container,
+            here,
         };
-        let mut all = self.secret(namespace, &key.name).await?;
-        all.remove(&key.key).context("the Secret has no such key")
-    }
-
-    async fn secret(&self, namespace: &str, name: &str) -> Result<HashMap<String, String>> {
-        let secrets = Api::<Secret>::namespaced(self.cp.admin(), namespace);
-        let data = secrets.get(name).await?.data.unwrap_or_default();
-        let texts = data
-            .into_iter()
-            .map(|(key, value)| Ok((key, String::from_utf8(value.0)?)));
-        texts.collect()
+        let program = program.spec(name, log, &self.environment).await?;
+        Process::start(&program).map(Some)
     }
 }
 

@@ -20,14 +20,16 @@ fn old_controller() -> OldController {
         cloud: Cloud::Linode,
         page: include_str!("../../../docs/how-to/linode.md"),
         manifest: "linode.yaml",
-        name: "ccm-linode",
+        name: "daemonset/ccm-linode",
+        shown: "balancers",
         image: "linode/linode-cloud-controller-manager:v0.9.8",
         credentials: "The token",
         placeholders: |_| vec![("the token", TOKEN.to_owned())],
+        in_manifest: |_| Vec::new(),
         everything: |cloud| Kind::ALL.map(|kind| sim(cloud).all(kind)).as_slice().into(),
         found: |cloud, service| found_by_go(sim(cloud), service),
         assert_served: |cloud, id| assert_none(&sim(cloud).outages(id)),
-        is_adopted: |_, service| {
+        is_adopted: |_, _, service| {
             let notes = service.metadata.annotations.as_ref();
             notes.is_some_and(|notes| notes.contains_key(annotations::APPLIED))
         },

@@ -3,12 +3,12 @@
 mod annotation_effects;
 mod annotations;
 mod annotations_refused;
-mod cloud;
+pub(crate) mod cloud;
 mod ending;
 mod floating_ips;
 mod late_listings;
 mod migration;
-mod migration_state;
+pub(crate) mod migration_state;
 mod ownership;
 mod refusals;
 mod robust;
@@ -21,7 +21,7 @@ mod change;
 #[path = "../service_scenarios/clouds.rs"]
 mod clouds;
 #[path = "../service_scenarios/cluster.rs"]
-mod cluster;
+pub(crate) mod cluster;
 #[path = "../service_scenarios/create.rs"]
 mod create;
 #[path = "../service_scenarios/delete.rs"]
@@ -66,7 +66,7 @@ use cluster::{CloudCluster, LoadBalancerCloud as _};
 const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
 
 /// An annotation by what its name ends with.
-fn key(end: &str) -> String {
+pub(crate) fn key(end: &str) -> String {
     format!("{PREFIX}{end}")
 }
 

@@ -1,6 +1,9 @@
 //! Services, and the process `mooring-central`, on real API servers.
 
 mod bare_metal;
+#[path = "../change_over/cluster.rs"]
+mod change_over;
+mod cloudscale_guide;
 mod cloudscale_services;
 mod kubectl_mooring;
 mod l2_networks;

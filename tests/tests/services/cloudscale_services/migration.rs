@@ -3,134 +3,24 @@
 
 use std::time::Instant;
 
-use mooring_cloud_sim::cloudscale::{Kind, SUBNET};
+use mooring_cloud_sim::cloudscale::Kind;
 use mooring_common::names::reasons;
-use mooring_test_cluster::objects::ServiceBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use crate::cloudscale_services::cluster::{
     CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
 };
-use crate::cloudscale_services::migration_state::{Left, left_by_upstream, subnet};
+use crate::cloudscale_services::migration_state::{Left, cases, left_by_upstream};
 use crate::cloudscale_services::{cloud, key};
-
-/// A Service as its user has written it, and what the Go controller has made of it.
-type Case = (&'static str, ServiceBuilder, Left);
-
-fn cases(cluster: &CloudCluster) -> Vec<Case> {
-    let service = |name: &str| ServiceBuilder::load_balancer(&cluster.namespace, name);
-    let udp = service("udp")
-        .port_of("UDP", 5000, 5353)
-        .annotation(&key("health-monitor-type"), "udp-connect")
-        .annotation(&key("health-monitor-delay-s"), "3")
-        .annotation(&key("health-monitor-timeout-s"), "2");
-    let connect = json!({ "type": "udp-connect", "delay_s": 3, "timeout_s": 2 });
-    let vips = json!([{ "subnet": SUBNET }]).to_string();
-    let tuned = service("tuned")
-        .port(80, 8080)
-        .annotation(&key("pool-algorithm"), "source_ip")
-        .annotation(&key("pool-protocol"), "proxyv2")
-        .annotation(&key("ip-mode"), "VIP")
-        .annotation(&key("timeout-client-data-ms"), "10000")
-        .annotation(&key("listener-allowed-cidrs"), r#"["10.0.0.0/8"]"#);
-    let http = service("http")
-        .port(80, 8080)
-        .annotation(&key("health-monitor-type"), "http")
-        .annotation(
-            &key("health-monitor-http"),
-            r#"{"url_path": "/ready", "host": "shop.example"}"#,
-        );
-    let ready = json!({ "url_path": "/ready", "host": "shop.example" });
-    vec![
-        (
-            "public",
-            service("public").unnamed_port(80, 8080),
-            Left::default(),
-        ),
-        (
-            "two-ports",
-            service("two-ports").port(80, 8080).port(443, 8443),
-            Left::default(),
-        ),
-        (
-            "local",
-            service("local").unnamed_port(80, 8080).local(),
-            Left::default(),
-        ),
-        (
-            "udp",
-            udp,
-            Left {
-                monitor: connect,
-                ..Left::default()
-            },
-        ),
-        (
-            "both-protocols",
-            service("both-protocols")
-                .port(53, 5353)
-                .port_of("UDP", 53, 5353),
-            Left::default(),
-        ),
-        (
-            "private",
-            service("private")
-                .port(80, 8080)
-                .annotation(&key("vip-addresses"), &vips),
-            Left {
-                vips: json!([{ "version": 4, "address": "10.0.0.99", "subnet": subnet() }]),
-                ..Left::default()
-            },
-        ),
-        (
-            "tuned",
-            tuned,
-            Left {
-                algorithm: "source_ip",
-                protocol: "proxyv2",
-                ip_mode: "VIP",
-                listener: json!({
-                    "timeout_client_data_ms": 10000, "allowed_cidrs": ["10.0.0.0/8"],
-                }),
-                ..Left::default()
-            },
-        ),
-        (
-            "http",
-            http,
-            Left {
-                monitor: json!({ "type": "http", "http": ready }),
-                ..Left::default()
-            },
-        ),
-        (
-            "hostname",
-            service("hostname")
-                .port(80, 8080)
-                .annotation(&key("force-hostname"), "shop.example"),
-            Left {
-                hostname: Some("shop.example"),
-                ..Left::default()
-            },
-        ),
-        (
-            "floating",
-            service("floating")
-                .port(80, 8080)
-                .annotation(&key("floating-ips"), r#"["203.0.113.9/32"]"#),
-            Left::default(),
-        ),
-    ]
-}
 
 #[tokio::test]
 async fn a_cluster_that_comes_over_sees_no_write_at_all() {
     let cluster = CloudCluster::start().await;
     let (mut names, mut uuids, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, service, left) in cases(&cluster) {
+    for (name, service, left) in cases(&cluster.namespace) {
         let service = cluster.make(service).await;
-        let uuid = left_by_upstream(&cluster, &service, &left).await;
+        let uuid = left_by_upstream(cluster.sim(), &cluster.services(), &service, &left).await;
         addresses.push(ingress(&cluster.get(name).await));
         names.push(name);
         uuids.push(uuid);
@@ -179,7 +69,13 @@ async fn a_cluster_that_comes_over_sees_no_write_at_all() {
 async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
     let cluster = CloudCluster::start().await;
     let service = cluster.make(cluster.service("web").port(443, 8443)).await;
-    let uuid = left_by_upstream(&cluster, &service, &Left::default()).await;
+    let uuid = left_by_upstream(
+        cluster.sim(),
+        &cluster.services(),
+        &service,
+        &Left::default(),
+    )
+    .await;
     let _central = cluster.central().await;
     cluster.marker().await;
     let start = Instant::now();
@@ -211,7 +107,13 @@ async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
 async fn a_uuid_that_is_out_of_date_does_not_hide_the_load_balancer_of_the_right_name() {
     let cluster = CloudCluster::start().await;
     let service = cluster.create("web").await;
-    let uuid = left_by_upstream(&cluster, &service, &Left::default()).await;
+    let uuid = left_by_upstream(
+        cluster.sim(),
+        &cluster.services(),
+        &service,
+        &Left::default(),
+    )
+    .await;
     let nobody = "00000000-0000-4000-8000-000000004711";
     cluster.annotate("web", &key("uuid"), Some(nobody)).await;
     let _central = cluster.central().await;
