@@ -9,9 +9,9 @@
 //! cloud: they are `sd_04`, `sd_14`, `sd_02`, `sd_17` and `sc_04`.
 
 mod bgp;
-mod blocks;
+pub(crate) mod blocks;
 mod buying;
-mod cloud;
+pub(crate) mod cloud;
 mod costs;
 mod found;
 mod handover;
@@ -29,7 +29,7 @@ mod change;
 #[path = "../service_scenarios/clouds.rs"]
 mod clouds;
 #[path = "../service_scenarios/cluster.rs"]
-mod cluster;
+pub(crate) mod cluster;
 #[path = "../service_scenarios/create.rs"]
 mod create;
 #[path = "../service_scenarios/delete.rs"]

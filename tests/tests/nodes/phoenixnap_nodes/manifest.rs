@@ -69,8 +69,8 @@ async fn started(cp: &ControlPlane, cloud: &CloudSim) -> (Process, Endpoints) {
 #[tokio::test]
 async fn it_does_the_work_of_the_old_one_with_its_rights() {
     let cp = ControlPlane::start(Options::default()).await.unwrap();
-    let manifest =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nodes/phoenixnap_nodes/rbac.yaml");
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/services/upstream_manifest/phoenixnap.yaml");
     apply_manifests(&cp, &manifest).await.unwrap();
     let rights = cp.client_for(NAMESPACE, ACCOUNT, None).await.unwrap();
     let nodes = Api::<Node>::all(rights);
