@@ -4,8 +4,8 @@
 //! Real are the API server, kube-controller-manager, kubectl, helm and `mooring-central`. Played are the cloud and the
 //! kubelets.
 
-mod guide;
-mod kubelet;
+pub(crate) mod guide;
+pub(crate) mod kubelet;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) const NAMESPACE: &str = "default";
 const AT_LAST: Duration = Duration::from_secs(90);
 
 /// What is between the commands: kube-controller-manager makes Pods of them.
-const CONTROLLERS: [&str; 4] = [
+pub(crate) const CONTROLLERS: [&str; 4] = [
     "daemonset-controller",
     "deployment-controller",
     "replicaset-controller",

@@ -14,8 +14,8 @@ const LIMIT: &str = "180";
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     section: String,
-    language: String,
-    text: String,
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
 /// All blocks of code of a page, in order.
@@ -52,9 +52,10 @@ fn helm() -> String {
 }
 
 /// The shell of whoever follows the guide.
+#[derive(Clone, Debug)]
 pub(crate) struct Reader {
-    page: &'static str,
-    folder: PathBuf,
+    pub(crate) page: &'static str,
+    pub(crate) folder: PathBuf,
     variables: Vec<(&'static str, String)>,
 }
 
@@ -110,10 +111,8 @@ impl Reader {
         section: &str,
         placeholders: &[(&str, String)],
     ) -> String {
-        let mut blocks = blocks(self.page);
-        blocks.retain(|block| block.section == section);
         let mut printed = String::new();
-        for block in &mut blocks {
+        for mut block in self.blocks(section) {
             for (before, after) in placeholders {
                 assert!(block.text.contains(before), "{section} has no {before:?}");
                 block.text = block.text.replace(before, after);
@@ -126,14 +125,21 @@ impl Reader {
                 other => panic!("a block of {other} in {section}"),
             }
         }
-        assert!(!blocks.is_empty(), "the guide has no section {section:?}");
         printed
+    }
+
+    /// The blocks of a section, which has some.
+    pub(crate) fn blocks(&self, section: &str) -> Vec<Block> {
+        let mut blocks = blocks(self.page);
+        blocks.retain(|block| block.section == section);
+        assert!(!blocks.is_empty(), "the guide has no section {section:?}");
+        blocks
     }
 
     /// What the commands of a section show, for whoever looks at it: that one finds nothing is no failure.
     pub(crate) async fn look(&self, section: &str) -> String {
-        let mut blocks = blocks(self.page);
-        blocks.retain(|block| block.section == section && block.language == "sh");
+        let mut blocks = self.blocks(section);
+        blocks.retain(|block| block.language == "sh");
         let [block] = blocks.as_slice() else {
             panic!("{section:?} has {} blocks of commands", blocks.len());
         };
@@ -141,7 +147,7 @@ impl Reader {
     }
 
     /// The file that a block begins with the name of.
-    fn save(&self, text: &str) {
+    pub(crate) fn save(&self, text: &str) {
         let name = text.lines().next().and_then(|line| line.strip_prefix("# "));
         let name = name.expect("the first line is the name of the file");
         std::fs::write(self.folder.join(name), text).unwrap();

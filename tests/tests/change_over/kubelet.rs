@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use mooring_test_cluster::control_plane::ControlPlane;
 use mooring_test_support::process::Process;
@@ -77,7 +77,7 @@ impl Host {
             if metadata.deletion_timestamp.is_some() {
                 self.end(&uid, &pods, &name).await?;
             } else if node.is_none() {
-                bind(&pods, &pod, &name).await?;
+                self.bind(&pods, &pod, &name).await?;
             } else if let Some(program) = self.programs.get(&uid) {
                 report_end(program.as_ref(), &pods, &pod, &name).await?;
             } else {
@@ -90,6 +90,28 @@ impl Host {
             }
         }
         Ok(())
+    }
+
+    /// A Pod of a DaemonSet says which Node it is for; all others come to that of this machine, where there is one, or
+    /// to the first.
+    async fn bind(&self, pods: &Api<Pod>, pod: &Pod, name: &str) -> Result<()> {
+        let wanted = serde_json::to_value(pod)?;
+        let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        let wanted = wanted
+            .pointer(&format!("{terms}/0/matchFields/0/values/0"))
+            .cloned();
+        let nodes = Api::<Node>::all(self.cp.admin());
+        let own = match nodes.get_opt(&machine()?).await? {
+            Some(node) => node.metadata.name,
+            None => Some("n1".to_owned()),
+        };
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": wanted.unwrap_or_else(|| json!(own)) },
+        });
+        let params = PostParams::default();
+        let bound = pods.create_subresource::<Value, Value>("binding", name, &params, &binding);
+        bound.await.map(drop).context("binding a Pod")
     }
 
     /// The end of a Pod is reported when its program has ended.
@@ -133,27 +155,17 @@ impl Host {
     }
 }
 
+/// The name by which central knows the machine that it runs on.
+pub(crate) fn machine() -> Result<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    Ok(name.trim().to_lowercase())
+}
+
 async fn patch(pods: &Api<Pod>, name: &str, status: &Value) -> Result<()> {
     let patch = Patch::Merge(json!({ "status": status }));
     pods.patch_status(name, &PatchParams::default(), &patch)
         .await?;
     Ok(())
-}
-
-/// A Pod of a DaemonSet says which Node it is for; all others come to the first.
-async fn bind(pods: &Api<Pod>, pod: &Pod, name: &str) -> Result<()> {
-    let wanted = serde_json::to_value(pod)?;
-    let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-    let wanted = wanted
-        .pointer(&format!("{terms}/0/matchFields/0/values/0"))
-        .cloned();
-    let binding = json!({
-        "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
-        "target": { "apiVersion": "v1", "kind": "Node", "name": wanted.unwrap_or_else(|| json!("n1")) },
-    });
-    let params = PostParams::default();
-    let bound = pods.create_subresource::<Value, Value>("binding", name, &params, &binding);
-    bound.await.map(drop).context("binding a Pod")
 }
 
 async fn report_end(

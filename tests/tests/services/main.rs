@@ -5,6 +5,7 @@ mod bare_metal;
 mod change_over;
 mod cloudscale_guide;
 mod cloudscale_services;
+mod guides;
 mod kubectl_mooring;
 mod l2_networks;
 mod l2_services;

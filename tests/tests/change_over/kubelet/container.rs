@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -52,8 +53,27 @@ impl Started<'_> {
             arguments.push(format!("--secure-port={port}"));
         }
         let program = Spec::new(name, self.program(command.first())?, log).args(arguments);
-        let variables = self.variables(environment).await?.into_iter();
+        let variables = self.variables(environment).await?;
+        self.write_shell(&variables, &kubeconfig)?;
+        let variables = variables.into_iter();
         Ok(variables.fold(program, |program, (name, value)| program.env(name, value)))
+    }
+
+    /// Writes a file that runs a command as one in the container: with its environment and its rights.
+    fn write_shell(&self, variables: &[(String, String)], kubeconfig: &Path) -> Result<()> {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+        let mut text = "#!/usr/bin/env bash\n".to_owned();
+        for (name, value) in variables {
+            text.push_str(&format!("export {name}={}\n", quoted(value)));
+        }
+        let kubeconfig = quoted(&kubeconfig.display().to_string());
+        text.push_str(&format!("exec \"$@\" --kubeconfig={kubeconfig}\n"));
+        let file = self.here.join("shell");
+        std::fs::write(&file, text)?;
+        Ok(std::fs::set_permissions(
+            file,
+            PermissionsExt::from_mode(0o755),
+        )?)
     }
 
     /// The image has central under the names of old controllers as well.
