@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use mooring_test_cluster::control_plane::ControlPlane;
 use mooring_test_support::process::Process;
@@ -132,15 +132,15 @@ impl Host {
     /// What does not run has an empty log.
     async fn launch(&self, pod: &Pod, namespace: &str, name: &str) -> Result<Option<Process>> {
         let spec = pod.spec.as_ref().context("a Pod without specification")?;
-        let [container] = spec.containers.as_slice() else {
-            anyhow::bail!("{name} has several containers");
-        };
         let log = self.logs.join(format!("{name}.log"));
-        let image = container.image.as_deref().unwrap_or_default();
-        if !image.contains(Program::Central.file_name()) {
+        let runs = |container: &&Container| {
+            let image = container.image.as_deref();
+            image.is_some_and(|image| image.contains(Program::Central.file_name()))
+        };
+        let Some(container) = spec.containers.iter().find(runs) else {
             std::fs::write(log, "")?;
             return Ok(None);
-        }
+        };
         let here = self.logs.join(name);
         std::fs::create_dir(&here)?;
         let program = Started {

@@ -4,6 +4,7 @@
 //! Real are the API server, kube-controller-manager, kubectl with its plugin, helm, `mooring-central` and what else the
 //! pages call. Played are the clouds and the kubelets.
 
+mod kube_vip;
 mod load_balancers;
 mod several_clouds;
 
@@ -86,6 +87,13 @@ impl Page {
 
     /// Saves the files of a section, and runs its commands, but for blocks with these words. Gives what they print.
     async fn follow(&self, section: &str, but: &[&str]) -> String {
+        let printed = self.follow_silently(section, but).await;
+        assert!(!printed.is_empty(), "{section:?} has printed nothing");
+        printed
+    }
+
+    /// The same, where all that is printed may go into files.
+    async fn follow_silently(&self, section: &str, but: &[&str]) -> String {
         let mut printed = String::new();
         for block in self.reader.blocks(section) {
             match block.language.as_str() {
@@ -95,7 +103,6 @@ impl Page {
                 _ => (),
             }
         }
-        assert!(!printed.is_empty(), "{section:?} has printed nothing");
         printed
     }
 

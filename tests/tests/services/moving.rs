@@ -1,7 +1,7 @@
 //! Moving from MetalLB and from kube-vip: `mooring-central import`, and the guide's order of steps, on objects that the
 //! real ones have left. Every Service keeps its address, and nothing else is ever written.
 
-mod fixture;
+pub(crate) mod fixture;
 mod record;
 
 use std::process::Stdio;
@@ -110,7 +110,7 @@ async fn every_service_keeps_its_address(fixture: Fixture, arguments: &[&str]) {
 }
 
 /// Whether central has put its record and finalizer on it.
-fn is_recorded(service: &Service) -> bool {
+pub(crate) fn is_recorded(service: &Service) -> bool {
     let metadata = &service.metadata;
     let records = metadata.annotations.iter().flatten();
     let recorded = records

@@ -13,44 +13,44 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// The objects of one installation.
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     folder: PathBuf,
     namespaces: BTreeSet<String>,
     nodes: Vec<Value>,
     /// The Services of type LoadBalancer, with the addresses that they have.
-    pub(super) services: Vec<Recorded>,
+    pub(crate) services: Vec<Recorded>,
 }
 
 /// A Service as it was recorded.
 #[derive(Clone)]
-pub(super) struct Recorded {
+pub(crate) struct Recorded {
     namespace: String,
-    pub(super) name: String,
-    pub(super) addresses: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<String>,
     status: Value,
 }
 
 impl Recorded {
     /// Namespace and name.
-    pub(super) fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    pub(super) fn api(&self, cp: &ControlPlane) -> Api<Service> {
+    pub(crate) fn api(&self, cp: &ControlPlane) -> Api<Service> {
         Api::namespaced(cp.admin(), &self.namespace)
     }
 }
 
 impl Fixture {
     /// Where fixtures are.
-    pub(super) fn folder(name: &str) -> PathBuf {
+    pub(crate) fn folder(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("fixtures")
             .join(name)
     }
 
     /// Reads one.
-    pub(super) fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let folder = Self::folder(name);
         let mut fixture = Self {
             namespaces: BTreeSet::new(),
@@ -82,7 +82,7 @@ impl Fixture {
     }
 
     /// Puts everything into the cluster as it was.
-    pub(super) async fn install(&self, cp: &ControlPlane) {
+    pub(crate) async fn install(&self, cp: &ControlPlane) {
         for namespace in &self.namespaces {
             create_namespace(&cp.admin(), namespace).await.unwrap();
         }
@@ -111,14 +111,14 @@ impl Fixture {
     }
 
     /// From now on, every state that a Service is in.
-    pub(super) async fn watch(&self, cp: &ControlPlane) -> Seen {
+    pub(crate) async fn watch(&self, cp: &ControlPlane) -> Seen {
         let services = Api::<Service>::all(cp.admin());
         let listed = services.list(&ListParams::default()).await.unwrap();
         Seen(listed.metadata.resource_version.unwrap())
     }
 
     /// Asserts that no write of this user had another address than the Service had before.
-    pub(super) fn assert_no_other_address_written(&self, log: &AuditLog, user: &str) {
+    pub(crate) fn assert_no_other_address_written(&self, log: &AuditLog, user: &str) {
         let writes = log.writes_by(user).of("services");
         let mut written = 0;
         for record in writes.iter() {
@@ -149,11 +149,11 @@ impl Fixture {
 }
 
 /// Since when states are seen.
-pub(super) struct Seen(String);
+pub(crate) struct Seen(String);
 
 impl Seen {
     /// Asserts that each Service had its addresses in every state that it has been in since then.
-    pub(super) async fn assert_unchanged(self, cp: &ControlPlane, fixture: &Fixture) {
+    pub(crate) async fn assert_unchanged(self, cp: &ControlPlane, fixture: &Fixture) {
         let services = Api::<Service>::all(cp.admin());
         let now = services.list(&ListParams::default()).await.unwrap();
         let mut last: BTreeSet<String> = now
@@ -200,7 +200,7 @@ impl Seen {
 }
 
 /// Applies CRDs, and waits until they are served.
-pub(super) async fn install_crds(cp: &ControlPlane, crds: &Path) {
+pub(crate) async fn install_crds(cp: &ControlPlane, crds: &Path) {
     apply(cp, crds).await;
     let wait = [
         "wait",
@@ -212,7 +212,7 @@ pub(super) async fn install_crds(cp: &ControlPlane, crds: &Path) {
     kubectl(cp, &wait).await.unwrap();
 }
 
-pub(super) async fn apply(cp: &ControlPlane, file: &Path) {
+pub(crate) async fn apply(cp: &ControlPlane, file: &Path) {
     kubectl(
         cp,
         &["apply", "--server-side", "-f", file.to_str().unwrap()],
@@ -222,7 +222,7 @@ pub(super) async fn apply(cp: &ControlPlane, file: &Path) {
 }
 
 /// The documents of a YAML file.
-pub(super) fn documents(file: &Path) -> Vec<Value> {
+pub(crate) fn documents(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap();
     let documents =
         serde_norway::Deserializer::from_str(&text).map(|one| Value::deserialize(one).unwrap());
