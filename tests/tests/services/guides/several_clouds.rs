@@ -26,6 +26,8 @@ async fn a_cluster_of_several_clouds_is_installed_looked_at_and_monitored_as_the
     let desk = Desk::start(&[Cloud::Linode, Cloud::Cloudscale]).await;
     installed(&desk).await;
     looked_at(&desk).await;
+    works(&desk).await;
+    networks(&desk).await;
     node_stays_tainted(&desk).await;
     monitored(&desk).await;
 }
@@ -134,6 +136,51 @@ async fn looked_at(desk: &Desk) {
     let bundle = "tar --list --gzip --file mooring-support-*.tar.gz";
     let bundle = page.reader.run(bundle).await;
     assert!(bundle.contains("missing-rights.txt"), "{bundle}");
+}
+
+/// docs/how-to/install.md
+async fn works(desk: &Desk) {
+    let install = desk.open(include_str!("../../../../docs/how-to/install.md"), &[]);
+    let told = install.follow("See whether it works", &[]).await;
+    assert!(told.contains("cloudlycke://n3"), "{told}");
+}
+
+/// docs/how-to/l2-networks.md, as far as no daemon is needed. Its objects, and those of vlans.md, are taken.
+async fn networks(desk: &Desk) {
+    let pages = [
+        include_str!("../../../../docs/how-to/l2-networks.md"),
+        include_str!("../../../../docs/how-to/vlans.md"),
+    ];
+    let objects = pages
+        .iter()
+        .flat_map(|page| page.split("```yaml\n").skip(1));
+    let objects = objects.filter_map(|rest| rest.split("```").next());
+    let objects: Vec<_> = objects
+        .filter(|object| object.starts_with("apiVersion: "))
+        .collect();
+    assert!(objects.len() > 2, "{objects:?}");
+    desk.write("objects.yaml", &objects.join("---\n"));
+    let page = desk.open(pages[0], &[]);
+    let taken = "kubectl apply --dry-run=server --validate=strict -f objects.yaml";
+    page.reader.run(taken).await;
+
+    let columns = |text: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.starts_with("NAME "));
+        let words = line.unwrap_or_default().split_whitespace();
+        words.map(ToOwned::to_owned).collect()
+    };
+    let shown = page.reader.blocks("See who speaks").remove(0).text;
+    let printed = page.reader.run("kubectl get l2networks").await;
+    assert_eq!(columns(&shown), columns(&printed));
+    page.follow("Have enough voters", &[]).await;
+    page.follow("Take a node out", &[]).await;
+    let node = Api::<Node>::all(desk.cp.admin()).get("n1").await.unwrap();
+    let notes = node.metadata.annotations.unwrap_or_default();
+    let until = notes.get(annotations::MAINTENANCE);
+    let is_time = |until: &String| until.starts_with("until=20") && until.ends_with('Z');
+    assert!(until.is_some_and(is_time), "{until:?}");
+    let upgrade = desk.open(include_str!("../../../../docs/how-to/upgrade.md"), &[]);
+    upgrade.follow("Restore", &[]).await;
 }
 
 /// docs/how-to/a-node-stays-tainted.md, of the Node that nobody knows.
