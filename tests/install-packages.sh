@@ -8,7 +8,7 @@ set -euo pipefail
 # Programs, and the packages that have them.
 needed=(ip:iproute2 bridge:iproute2 nft:nftables iptables:iptables ip6tables:iptables unshare:util-linux setpriv:util-linux mount:mount)
 needed+=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static modprobe:kmod xz:xz-utils)
-needed+=(wrk:wrk promtool:prometheus "$@")
+needed+=(wrk:wrk promtool:prometheus curl:curl jq:jq "$@")
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=()

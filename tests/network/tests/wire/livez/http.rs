@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpStream};
+use std::process::Command;
 
 use super::daemon::{Daemon, read_one, read_to_end};
 
@@ -104,4 +105,25 @@ async fn a_crowd_and_a_flood_hold_nothing_up() {
         "a head has a limit"
     );
     assert_eq!(daemon.get("/livez").status, 200);
+}
+
+/// The commands of docs/how-to/health-checks.md, of a Service whose traffic may come.
+#[tokio::test]
+async fn the_commands_of_the_guide_are_answered() {
+    let daemon = Daemon::start().await;
+    daemon.has_web().await;
+    let page = include_str!("../../../../../docs/how-to/health-checks.md");
+    let commands = page.lines().filter(|line| line.starts_with("curl "));
+    let commands: Vec<&str> = commands.collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        let service = format!("/{}/web", daemon.namespace);
+        let command = command
+            .replace("NODE:10266", &daemon.address().to_string())
+            .replace("/shop/web", &service);
+        let mut words = command.split(' ');
+        let output = Command::new(words.next().unwrap()).args(words).output();
+        let answer = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{command}: {answer}");
+    }
 }
