@@ -102,7 +102,7 @@ figures: programs ## Prints every figure that the docs speak of; memory is that 
 .PHONY: pictures
 pictures: programs ## Draws the dashboards of the docs from what a Prometheus sees in five minutes of a small cluster
 	$(call say,The cluster: on a small network of namespaces of its own; nothing of this machine is touched)
-	@cargo test --workspace --locked --test wire -- --ignored the_dashboards_are_drawn
+	@cargo test --workspace --locked --test long -- --ignored the_dashboards_are_drawn
 
 .PHONY: bench-nodes
 bench-nodes: packages control-plane ## Measures 5,000 Nodes beside the targets; a quarter of an hour. NODES=, DAEMONS=, PER_SECOND=, SECONDS_STEADY= change it

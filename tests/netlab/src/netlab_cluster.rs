@@ -25,6 +25,7 @@
 //! }
 //! ```
 
+mod fence;
 mod kubelet;
 mod objects;
 mod workloads;
@@ -37,6 +38,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
 
+pub use fence::Fence;
 pub use kubelet::Kubelet;
 pub use objects::{NETWORK, Network};
 
@@ -177,6 +179,11 @@ impl NetlabCluster {
             anyhow::Ok((node.name().to_owned(), daemon))
         });
         Ok(try_join_all(daemons).await?.into_iter().collect())
+    }
+
+    /// What all programs read of the machines.
+    pub const fn machines_file(&self) -> &MachinesFile {
+        &self.machines
     }
 
     /// Which node the client believes an address to be at.

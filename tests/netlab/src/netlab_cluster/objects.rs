@@ -121,10 +121,17 @@ impl Network {
         self
     }
 
-    /// Makes it, and waits until central says that it is Ready.
-    pub async fn create(self, cluster: &NetlabCluster) -> Result<()> {
+    /// Makes it, whatever becomes of it.
+    pub async fn make(&self, cluster: &NetlabCluster) -> Result<()> {
         let networks = Api::<L2Network>::all(cluster.admin.clone());
         networks.create(&PostParams::default(), &self.0).await?;
+        Ok(())
+    }
+
+    /// Makes it, and waits until central says that it is Ready.
+    pub async fn create(self, cluster: &NetlabCluster) -> Result<()> {
+        self.make(cluster).await?;
+        let networks = Api::<L2Network>::all(cluster.admin.clone());
         let name = self.0.metadata.name.unwrap_or_default();
         let limit = std::time::Duration::from_secs(20);
         try_eventually(limit, async || {

@@ -1,4 +1,4 @@
-//! What takes long one by one: benches and sweeps in small, a virtual machine in software emulation.
+//! What takes long one by one: benches and sweeps in small, a virtual machine in software emulation, alerts.
 //! `tests/run.sh` runs these suites one after the other.
 
 mod brightbox_bench;
@@ -10,6 +10,7 @@ mod figures;
 mod linode_bench;
 mod linode_sweep;
 mod metadata;
+mod monitoring;
 mod nodes_bench;
 mod phoenixnap_bench;
 mod sim;

@@ -11,7 +11,6 @@ mod kernel;
 mod kernel_answers;
 mod keyless;
 mod memory;
-mod monitoring;
 mod notices;
 mod occupied;
 mod outage;

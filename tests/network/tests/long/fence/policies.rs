@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding as Binding;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams};
 use mooring_common::l2_network::{L2Network, SegmentNode};
 use mooring_common::names::{NAMESPACE, annotations, node_lease};
 use mooring_test_cluster::control_plane::AuditLog;
@@ -16,63 +15,6 @@ use serde_json::json;
 
 /// What "eventually" means here. A daemon that has missed the fence looks again after up to 16 s.
 pub const SOON: Duration = Duration::from_secs(40);
-
-/// The bindings of the daemons' policies, which are taken away, to be put back later.
-pub struct Fence(Vec<Binding>);
-
-impl Fence {
-    /// Takes the fence down, and waits until the API server has taken that up.
-    pub async fn take_down(cluster: &NetlabCluster) -> Self {
-        let bindings = Api::<Binding>::all(cluster.admin.clone());
-        let all = bindings.list(&ListParams::default()).await.unwrap();
-        let mut ours = all.items;
-        ours.retain(|binding| binding.spec.policy_name.starts_with("mooring-node-"));
-        assert_eq!(ours.len(), 6);
-        for binding in &mut ours {
-            let name = binding.metadata.name.as_deref().unwrap();
-            bindings
-                .delete(name, &DeleteParams::default())
-                .await
-                .unwrap();
-            binding.metadata.resource_version = None;
-            binding.metadata.uid = None;
-        }
-        let loose = cluster
-            .client_for(NAMESPACE, "mooring-node", None)
-            .await
-            .unwrap();
-        let leases = Api::<Lease>::namespaced(loose.clone(), NAMESPACE);
-        let nodes = Api::<Node>::all(loose);
-        let mut lease = Lease::default();
-        lease.metadata.name = Some("any".to_owned());
-        let label = Patch::Merge(json!({ "metadata": { "labels": { "any": "1" } } }));
-        let dry_patch = PatchParams {
-            dry_run: true,
-            ..PatchParams::default()
-        };
-        let dry_post = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        eventually("the fence is down", SOON, async || {
-            leases.create(&dry_post, &lease).await?;
-            nodes.patch("n2", &dry_patch, &label).await.map(drop)
-        })
-        .await;
-        Self(ours)
-    }
-
-    /// Puts it back.
-    pub async fn put_up(self, cluster: &NetlabCluster) {
-        let bindings = Api::<Binding>::all(cluster.admin.clone());
-        for binding in &self.0 {
-            bindings
-                .create(&PostParams::default(), binding)
-                .await
-                .unwrap();
-        }
-    }
-}
 
 /// A node's Lease, whoever holds it.
 pub async fn lease_of(cluster: &NetlabCluster, node: &str) -> Option<Lease> {

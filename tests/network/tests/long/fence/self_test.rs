@@ -4,11 +4,11 @@ use mooring_common::names::reasons;
 use mooring_test_cluster::objects::events_for;
 use mooring_test_netlab::netlab::Host;
 use mooring_test_netlab::netlab::in_netlab;
-use mooring_test_netlab::netlab_cluster::{NetlabCluster, Network};
+use mooring_test_netlab::netlab_cluster::{Fence, NetlabCluster, Network};
 use mooring_test_support::process::Process;
 use mooring_test_support::wait::{eventually, never};
 
-use crate::fence::policies::{Fence, SOON, can_speak, lease_of, requests_of};
+use crate::fence::policies::{SOON, can_speak, lease_of, requests_of};
 
 #[test]
 fn sec_15_without_a_fence_a_daemon_writes_nothing_and_begins_once_there_is_one() {

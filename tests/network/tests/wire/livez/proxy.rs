@@ -1,47 +1,14 @@
 //! What the service proxy says counts for health checks too.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
-
 use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use mooring_test_cluster::control_plane::ControlPlane;
 use mooring_test_cluster::objects::ServiceBuilder;
+use mooring_test_netlab::fake_proxy::FakeProxy;
 use mooring_test_support::wait::eventually;
 use serde_json::json;
 
 use super::daemon::{Daemon, SOON};
-
-/// Somebody who gives the same answer to all.
-struct FakeProxy {
-    address: SocketAddr,
-    status: Arc<AtomicU16>,
-}
-
-impl FakeProxy {
-    fn start(port: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", port)).expect("its port is free");
-        let address = listener.local_addr().unwrap();
-        let status = Arc::new(AtomicU16::new(200));
-        let says = Arc::clone(&status);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let _ = stream.read(&mut [0; 1024]);
-                let status = says.load(Ordering::Relaxed);
-                let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n");
-                let _ = stream.write_all(answer.as_bytes());
-            }
-        });
-        Self { address, status }
-    }
-
-    fn says(&self, status: u16) {
-        self.status.store(status, Ordering::Relaxed);
-    }
-}
 
 #[tokio::test]
 async fn a_service_proxy_that_does_not_work_makes_all_unhealthy() {

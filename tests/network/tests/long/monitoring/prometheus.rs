@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -11,12 +12,23 @@ use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::wait::eventually;
 use serde_json::Value;
 
-use super::PAGED;
+use super::{PAGED, control_plane};
 
 /// Where it answers.
 const ADDRESS: &str = "127.0.0.1:19090";
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Times of the shipped rules that are minutes, and what they are here. `for` is a second everywhere.
+const SHORTER: [(&str, &str); 5] = [
+    ("_timestamp_seconds) > 600", "_timestamp_seconds) > 1"),
+    ("[5m]", "[8s]"),
+    ("[10m]", "[8s]"),
+    ("offset 10m", "offset 8s"),
+    (
+        "_processor_seconds * on (job, instance) group_left () max by (job, instance) (mooring_build_info{program=\"mooring-central\"}) > 150",
+        "_processor_seconds * on (job, instance) group_left () max by (job, instance) (mooring_build_info{program=\"mooring-central\"}) > 3",
+    ),
+];
 
 /// One series of an answer.
 pub(super) struct Series {
@@ -29,6 +41,37 @@ pub(super) struct Series {
 /// A running Prometheus.
 pub(super) struct Prometheus {
     _process: Process,
+    /// The names of the alerts that were expected and fired.
+    seen: Mutex<BTreeSet<String>>,
+}
+
+/// The shipped rules.
+fn shipped() -> String {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring/alerts.yaml");
+    std::fs::read_to_string(rules).unwrap()
+}
+
+/// The names of all shipped alerts.
+pub(super) fn alerts() -> BTreeSet<String> {
+    let rules = shipped();
+    let names = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    names.map(str::to_owned).collect()
+}
+
+/// The shipped rules, where seconds stand for minutes.
+fn with_shorter_times() -> String {
+    let mut rules = shipped();
+    for (long, short) in SHORTER {
+        assert!(rules.contains(long), "no rule says {long}");
+        rules = rules.replace(long, short);
+    }
+    let lines = rules.lines().map(|line| {
+        let is_wait = line.trim_start().starts_with("for: ");
+        if is_wait { "        for: 1s" } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 impl Prometheus {
@@ -36,21 +79,12 @@ impl Prometheus {
     pub(super) async fn start(cluster: &NetlabCluster, tokens: &[String; 2]) -> Self {
         let folder = cluster.lab.folder().join("prometheus");
         std::fs::create_dir_all(&folder).unwrap();
-        let rules =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring/alerts.yaml");
-        let rules = std::fs::read_to_string(rules).unwrap();
-        let soon = rules.lines().map(|line| {
-            let is_wait = line.trim_start().starts_with("for: ");
-            if is_wait {
-                "        for: 1s".to_owned()
-            } else {
-                line.replace("_timestamp_seconds) > 600", "_timestamp_seconds) > 1")
-            }
-        });
-        let soon: Vec<String> = soon.collect();
-        std::fs::write(folder.join("alerts.yaml"), soon.join("\n")).unwrap();
-        let nodes = cluster.nodes.iter().map(|node| node.ipv4().to_string());
-        let nodes = nodes.map(|address| format!("{address}:10270"));
+        std::fs::write(folder.join("alerts.yaml"), with_shorter_times()).unwrap();
+        let target = |name: &str, address: &str| {
+            format!("{{targets: ['{address}'], labels: {{instance: {name}}}}}")
+        };
+        let nodes = cluster.nodes.iter();
+        let nodes = nodes.map(|node| target(node.name(), &format!("{}:10270", node.ipv4())));
         let mut targets: Vec<String> = nodes.collect();
         let job = |name: &str, token: Option<&str>, targets: &[String]| {
             let credentials = token.map_or_else(String::new, |token| {
@@ -58,17 +92,21 @@ impl Prometheus {
             });
             format!(
                 "  - job_name: {name}\n    scheme: https\n    tls_config: {{insecure_skip_verify: true}}\n\
-                 {credentials}    static_configs: [{{targets: [{}]}}]\n",
+                 {credentials}    static_configs: [{}]\n",
                 targets.join(", ")
             )
         };
         // Those who may not read, at the daemons alone: central's own suite has them.
         let others = job("stranger", Some(&tokens[1]), &targets[..1])
             + &job("anonymous", None, &targets[..1]);
-        targets.push("127.0.0.1:10258".to_owned());
+        targets.push(target("central", "127.0.0.1:10258"));
+        // The first node's, by HTTP and without a token.
+        let own = format!("{}:{}", cluster.nodes[0].ipv4(), control_plane::PORT);
+        let own = target("control-plane", &own);
+        let own = format!("  - job_name: control-plane\n    static_configs: [{own}]\n");
         let config = format!(
             "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n\
-             rule_files: [alerts.yaml]\nscrape_configs:\n{}{others}",
+             rule_files: [alerts.yaml]\nscrape_configs:\n{}{others}{own}",
             job("mooring", Some(&tokens[0]), &targets)
         );
         std::fs::write(folder.join("prometheus.yaml"), config).unwrap();
@@ -81,7 +119,10 @@ impl Prometheus {
         ]);
         let process =
             Process::start(&spec).expect("the package prometheus: bash tests/install-packages.sh");
-        let prometheus = Self { _process: process };
+        let prometheus = Self {
+            _process: process,
+            seen: Mutex::default(),
+        };
         eventually("Prometheus answers", PAGED, async || {
             prometheus.query("1").await.map(drop)
         })
@@ -157,21 +198,74 @@ impl Prometheus {
         Ok(given.map(str::to_owned).collect())
     }
 
-    /// Waits until these alerts fire, and no other.
+    /// The alerts that fire: their names, and what their labels say of where.
+    async fn firing(&self) -> Result<BTreeSet<String>> {
+        let data = self.ask("alerts").await?;
+        let alerts = data["alerts"].as_array().context("no list")?;
+        let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
+        let shown = firing.map(|alert| {
+            let labels: BTreeMap<&str, &str> = labels(&alert["labels"]);
+            let name = labels.get("alertname").copied().unwrap_or_default();
+            let others = ["alertname", "severity", "job"];
+            let place = labels.iter().filter(|(key, _)| !others.contains(key));
+            let place = place.map(|(_, value)| *value);
+            std::iter::once(name)
+                .chain(place)
+                .collect::<Vec<_>>()
+                .join(" ")
+        });
+        Ok(shown.collect())
+    }
+
+    /// Waits until these alerts fire, and no other. Each is its name and the values of its labels, in the order of
+    /// the labels.
     pub(super) async fn fires(&self, expected: &[&str]) {
         eventually(&format!("{expected:?} fire"), PAGED, async || {
-            let data = self.ask("alerts").await?;
-            let alerts = data["alerts"].as_array().context("no list")?;
-            let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
-            let firing: BTreeSet<&str> = firing
-                .filter_map(|alert| alert["labels"]["alertname"].as_str())
-                .collect();
-            let expected: BTreeSet<&str> = expected.iter().copied().collect();
-            anyhow::ensure!(firing == expected, "{firing:?} fire: {alerts:?}");
+            let firing = self.firing().await?;
+            let expected = expected.iter().map(|alert| (*alert).to_owned()).collect();
+            anyhow::ensure!(firing == expected, "{firing:?} fire");
             anyhow::Ok(())
         })
         .await;
+        self.has_seen(expected);
     }
+
+    /// Waits until each of these alerts has fired, if only one after the other, and no other fires but for those
+    /// that may fire meanwhile.
+    pub(super) async fn each_fires(&self, expected: &[&str], meanwhile: &[&str]) {
+        let all: BTreeSet<String> = expected.iter().copied().map(str::to_owned).collect();
+        let mut fired = BTreeSet::new();
+        eventually(&format!("each of {expected:?} fires"), PAGED, async || {
+            let firing = self.firing().await?;
+            fired.extend(firing.clone());
+            let missing: Vec<_> = all.difference(&fired).collect();
+            let mut others: Vec<_> = firing.difference(&all).collect();
+            others.retain(|alert| !meanwhile.contains(&alert.as_str()));
+            let is_all = missing.is_empty() && others.is_empty();
+            anyhow::ensure!(is_all, "{missing:?} do not fire, {others:?} do");
+            anyhow::Ok(())
+        })
+        .await;
+        self.has_seen(expected);
+    }
+
+    fn has_seen(&self, alerts: &[&str]) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = alerts.iter().filter_map(|alert| alert.split(' ').next());
+        seen.extend(names.map(str::to_owned));
+    }
+
+    /// The names of the alerts that were expected and have fired until now.
+    pub(super) fn seen(&self) -> BTreeSet<String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.clone()
+    }
+}
+
+fn labels(value: &Value) -> BTreeMap<&str, &str> {
+    let all = value.as_object().into_iter().flatten();
+    all.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+        .collect()
 }
 
 /// As RFC 3986 has it, for a query.

@@ -1,6 +1,7 @@
 //! What the dashboards look like: `make pictures` lets five minutes happen on a small cluster with an L2Network and
 //! a simulated PhoenixNAP, and draws the dashboards from what a Prometheus has seen.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,27 +9,25 @@ use kube::api::DeleteParams;
 use mooring_cloud_sim::cloud::{Cloud, CloudSim};
 use mooring_cloud_sim::phoenixnap::{Behaviour, Pace};
 use mooring_common::names::annotations;
-use mooring_test_cluster::objects::ServiceBuilder;
 use mooring_test_cluster::shipped::permit_kube_vip;
 use mooring_test_netlab::netlab::in_netlab;
 use mooring_test_netlab::netlab_cluster::{NETWORK, Network};
-use mooring_test_support::process::Process;
 use mooring_test_support::wait::eventually;
 use serde_json::Value;
 
+use super::cluster::Monitored;
 use super::dashboard::{draw, now};
 use super::prometheus::Prometheus;
-use super::{PAGED, SECURE, tokens};
-use crate::announce::cluster::{APP, Addresses, AnnounceCluster, NODES};
+use super::{PAGED, tokens};
 
 /// Where the pictures are.
 const PICTURES: &str = "../../docs/how-to/dashboards";
 
 /// Lets so much of the five minutes pass, while a client asks where two addresses are.
-async fn pass(cluster: &AnnounceCluster, seconds: u64) {
+async fn pass(cluster: &Monitored, seconds: u64) {
     for _ in 0..seconds {
         for address in [100, 101] {
-            cluster.ask(Addresses::number(address).v4);
+            cluster.who_has(Ipv4Addr::new(10, 77, 0, address).into());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -36,21 +35,21 @@ async fn pass(cluster: &AnnounceCluster, seconds: u64) {
 
 /// Makes Services of this class, named for it and for these numbers.
 async fn ask(
-    cluster: &AnnounceCluster,
+    cluster: &Monitored,
     class: &str,
     numbers: std::ops::Range<usize>,
     network: Option<&str>,
 ) {
     for number in numbers {
-        let service = ServiceBuilder::load_balancer(APP, &format!("{class}-{number}"));
-        let mut service = service
-            .port(80, 8080)
-            .selector("app", "web")
-            .class(&format!("mooring.dev/{class}"));
-        if let Some(network) = network {
-            service = service.annotation(annotations::L2_NETWORK_REQUEST, network);
-        }
-        service.create(&cluster.netlab.admin).await.unwrap();
+        cluster
+            .ask(&format!("{class}-{number}"), |service| {
+                let service = service.class(&format!("mooring.dev/{class}"));
+                match network {
+                    Some(name) => service.annotation(annotations::L2_NETWORK_REQUEST, name),
+                    None => service,
+                }
+            })
+            .await;
     }
 }
 
@@ -58,13 +57,13 @@ async fn ask(
 #[ignore = "draws the pictures of the docs: make pictures"]
 fn the_dashboards_are_drawn() {
     in_netlab(async || {
-        let mut cluster = AnnounceCluster::start(&[SECURE]).await;
+        let mut cluster = Monitored::start(|central| central).await;
         permit_kube_vip(&cluster.netlab).await.unwrap();
         let cloud = CloudSim::start(Cloud::Phoenixnap).await;
         let sim = cloud.phoenixnap().expect("it is PhoenixNAP");
         sim.behave(Behaviour::paced(Pace::Takes(Duration::from_secs(2))));
         let network = sim.add_network("services", "PHX");
-        cluster.stop_central();
+        cluster.end_central().await;
         let spec = cluster
             .netlab
             .central_spec(&["--cloud-provider=cloudlycke,phoenixnap"]);
@@ -72,26 +71,22 @@ fn the_dashboards_are_drawn() {
         for (name, value) in cloud.environment() {
             spec = spec.env(name, value);
         }
-        let spec = spec.env("PNAP_LOAD_BALANCER", format!("kube-vip://{network}"));
-        let central = Process::start(&spec).unwrap();
+        cluster.central_spec = spec.env("PNAP_LOAD_BALANCER", format!("kube-vip://{network}"));
+        cluster.start_central();
         eventually("central leads", PAGED, async || {
-            central.log().contains("leading").then_some(())
+            cluster.central.log().contains("leading").then_some(())
         })
         .await;
         let tokens = tokens(&cluster.netlab).await;
-        for node in NODES {
-            cluster.pod("web", node).await;
-        }
         let from = now();
         let prometheus = Prometheus::start(&cluster.netlab, &tokens).await;
 
         ask(&cluster, "l2", 0..6, Some(NETWORK)).await;
         ask(&cluster, "phoenixnap", 0..4, None).await;
         pass(&cluster, 40).await;
-        cluster.daemons.remove("n2").expect("it runs").kill();
+        cluster.kill_daemon("n2");
         pass(&cluster, 40).await;
-        let daemon = cluster.netlab.node("n2").start(cluster.specs["n2"].clone());
-        cluster.daemons.insert("n2".to_owned(), daemon.unwrap());
+        cluster.start_daemon("n2");
         let full = Network::new("small", &["10.77.0.120-10.77.0.120"]);
         full.create(&cluster.netlab).await.unwrap();
         ask(&cluster, "l2", 6..8, Some("small")).await;
