@@ -291,12 +291,12 @@ impl Machine {
         let others = self.segment_works_for_others();
         let gateway = self.local.has_gateway && !self.link_monitor.filtered;
         match (unheard, deaf) {
+            // Nobody hears anybody, as far as they have said: they may not have noticed yet who hears whom.
+            (true, true) if !others && !gateway && !for_long => {}
+            // Nothing tells who is cut off.
             (true, true) if !others && !gateway => {
-                // Nobody hears anybody, as far as they have said, and nothing tells who is cut off.
-                if for_long {
-                    self.link_monitor.filtered = true;
-                    self.regain_segment();
-                }
+                self.link_monitor.filtered = true;
+                self.regain_segment();
             }
             (true, _) => self.lose_segment(),
             // The other may be mute: it notices, and says so.
