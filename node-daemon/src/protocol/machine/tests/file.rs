@@ -375,6 +375,28 @@ fn two_nodes_fail_over_with_a_witness() {
     assert!(file.world.gap() < ms(500), "{:?}", file.world.gap());
 }
 
+/// As before a second control-plane node is there, or after it has left.
+#[test]
+fn a_node_alone_keeps_the_address_while_a_witness_joins() {
+    let mut file = FileWorld::new();
+    file.witnesses.insert(9);
+    file.start(1, &set(1, &[1]));
+    file.run(ms(3000));
+    assert_eq!(file.speaker(), Some(1));
+    file.world.forget_gaps();
+    let next = set(2, &[1, 9]);
+    file.start(9, &next);
+    file.run(ms(2000));
+    file.write(1, &next);
+    file.run(ms(3000));
+    for node in [1, 9] {
+        assert_eq!(*file.served(node), next, "{node}");
+        assert!(file.world.hosts[&node].machine.hears_quorum(), "{node}");
+    }
+    assert_eq!(file.speaker(), Some(1));
+    assert!(file.world.gap() < ms(5), "{:?}", file.world.gap());
+}
+
 #[test]
 fn minority_falls_silent_and_never_goes_on_by_itself() {
     let mut file = FileWorld::three();
