@@ -92,7 +92,7 @@ pub enum FileState {
     Served,
     /// Nothing is served yet: the node waits for others.
     AwaitsOthers,
-    /// It is accepted, and waits until most voters accept it and enough of the new ones live.
+    /// It is accepted, and waits until most voters accept it and enough of the new ones have joined.
     AwaitsAcceptance,
     /// The others serve a later revision.
     Outdated,
@@ -218,10 +218,12 @@ impl<'a> Observed<'a> {
                 || (heard.served == *served && heard.approved == next.fingerprint())
         };
         let has_settled = |heard: &Heard| heard.settled >= served.generation;
+        // Who serves nothing yet joins only what most serve without it: of two voters that would be none.
+        let has_joined = |heard: &Heard| heard.served.generation >= served.generation;
         follows(served, next)
             && self.are_most(served, accepts)
             && self.are_most(served, has_settled)
-            && self.are_most(next, |_| true)
+            && self.are_most(next, has_joined)
     }
 
     /// Whether most voters of a set live and are so.

@@ -196,7 +196,24 @@ fn file_may_name_node_before_it_runs() {
     assert_eq!(hosts.compare(1), FileState::AwaitsAcceptance);
     hosts.write(2, &set(2, &[1, 2]));
     hosts.settle();
-    assert_eq!(*hosts.served(1), set(2, &[1, 2]));
+    for node in [1, 2] {
+        assert_eq!(*hosts.served(node), set(2, &[1, 2]), "{node}");
+    }
+}
+
+/// What one of two serves, the other cannot join.
+#[test]
+fn next_set_waits_until_enough_of_its_voters_have_joined_the_present_one() {
+    let mut hosts = Hosts::with(&[(1, set(1, &[1]))]);
+    hosts.settle();
+    let next = set(2, &[1, 2]);
+    hosts.write(1, &next);
+    hosts.write(2, &next);
+    assert_eq!(hosts.turn(1), Some(Rule::Accept));
+    assert_eq!(hosts.turn(1), None, "node 2 runs, and serves nothing");
+    assert_eq!(hosts.turn(2), Some(Rule::Join));
+    assert_eq!(hosts.turn(1), Some(Rule::Succeed));
+    assert_eq!(hosts.turn(2), Some(Rule::Follow));
 }
 
 #[test]

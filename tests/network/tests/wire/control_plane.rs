@@ -155,6 +155,26 @@ fn where_no_api_server_is_ready_the_address_stays_and_outlives_its_node() {
     });
 }
 
+/// Gives the next file to a new node, which waits then, and after that to the others.
+async fn join(nodes: &mut ControlPlaneNodes, newest: &str, members: &Members) {
+    nodes.write_file(&[newest], members).unwrap();
+    let serves = members.members.contains(&newest);
+    nodes.node_mut(newest).boot(serves).unwrap();
+    // On the segment it hears the others, and elsewhere only those that know it.
+    let words = if serves {
+        "joining the others"
+    } else {
+        "waiting for the other members"
+    };
+    eventually("the new node waits", SOON, async || {
+        nodes.node(newest).log().contains(words)
+    })
+    .await;
+    let others: Vec<&str> = members.voters().filter(|name| *name != newest).collect();
+    nodes.write_file(&others, members).unwrap();
+    nodes.settled(members).await.unwrap();
+}
+
 #[test]
 fn first_node_is_alone_and_others_join_without_a_loss() {
     in_netlab(async || {
@@ -164,16 +184,7 @@ fn first_node_is_alone_and_others_join_without_a_loss() {
         watch.begin();
         for count in [2, 3] {
             let members = Members::new(count as u64, &THREE[..count]);
-            let newest = THREE[count - 1];
-            nodes.write_file(&[newest], &members).unwrap();
-            nodes.node_mut(newest).boot(true).unwrap();
-            eventually("the new node waits", SOON, async || {
-                let log = nodes.node(newest).log();
-                log.contains("joining the others")
-            })
-            .await;
-            nodes.write_file(&THREE[..count - 1], &members).unwrap();
-            nodes.settled(&members).await.unwrap();
+            join(&mut nodes, THREE[count - 1], &members).await;
         }
         watch.is_well(400 * MS, SOON).await.unwrap();
         let seen = watch.end(&nodes);
@@ -267,8 +278,11 @@ fn a_node_that_has_lost_its_disk_votes_again_by_the_word_of_the_others() {
 fn of_two_nodes_with_a_witness_one_goes_on() {
     in_netlab(async || {
         let mut nodes = ControlPlaneNodes::new(&["cp1", "cp2", "w1"]).unwrap();
-        let members = Members::new(1, &["cp1", "cp2"]).with_witness("w1");
-        nodes.start(&members).await.unwrap();
+        nodes.start(&Members::new(1, &["cp1"])).await.unwrap();
+        let with_witness = Members::new(2, &["cp1"]).with_witness("w1");
+        join(&mut nodes, "w1", &with_witness).await;
+        let members = Members::new(3, &["cp1", "cp2"]).with_witness("w1");
+        join(&mut nodes, "cp2", &members).await;
         let crashed = nodes.measure(2, &members, |nodes, speaker| {
             nodes.node_mut(speaker).crash()
         });

@@ -233,7 +233,7 @@ const fn words(state: FileState) -> &'static str {
             "waiting for the other members of the control plane; where there are none yet, begin with revision 1"
         }
         FileState::AwaitsAcceptance => {
-            "waiting until most voters have this revision of the control plane file, and enough of the new ones run"
+            "waiting until most voters have this revision of the control plane file, and enough of the new ones have joined"
         }
         FileState::Outdated => {
             "the control plane file is older than what the others have; copy theirs"
