@@ -206,8 +206,14 @@ impl FailoverCluster {
         let (mut watch, speaker) = self.watch_speaker().await?;
         watch.begin();
         let new = self.new_daemon(&speaker)?;
-        // As long as a Pod takes until it counts as available, in short.
-        until(watch.began() + Duration::from_secs(2)).await;
+        // A Pod counts as available then.
+        let waits = async || new.log().contains("waiting until it ends");
+        if try_eventually(LIMIT, waits).await.is_err() {
+            bail!(
+                "the new daemon does not wait for the old one:\n{}",
+                new.log_tail()
+            );
+        }
         let old = self
             .daemons
             .insert(speaker.clone(), new)
