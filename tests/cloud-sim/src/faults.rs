@@ -17,6 +17,9 @@ use super::request::Asked;
 
 pub use when::When;
 
+/// Within that time, the request that a fault is for comes.
+const STRIKES: Duration = Duration::from_secs(120);
+
 type Hook = dyn Fn() + Send + Sync;
 type Rewriting = dyn Fn(&mut Value) + Send + Sync;
 
@@ -253,14 +256,19 @@ impl Injection {
     }
 
     /// Waits until it has struck so often.
+    ///
+    /// # Panics
+    /// If it has not within two minutes: who was to send the request may have ended.
     pub async fn struck(&self, times: u64) {
+        let mut hits = self.0.hits.subscribe();
+        let struck = hits.wait_for(|hits| *hits >= times);
+        let struck = tokio::time::timeout(STRIKES, struck).await;
         // The sender lives in self.
-        let _ = self
-            .0
-            .hits
-            .subscribe()
-            .wait_for(|hits| *hits >= times)
-            .await;
+        assert!(
+            matches!(struck, Ok(Ok(_))),
+            "the fault has struck {} times, and not {times} times within {STRIKES:?}",
+            self.hits(),
+        );
     }
 
     /// Ends it: requests are answered as usual, and those that hang are let go.

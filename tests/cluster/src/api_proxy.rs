@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use http::{Method, Request, Response, StatusCode, header};
@@ -33,6 +33,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::control_plane::ControlPlane;
+
+/// Within that time, the request that a gate is for comes.
+const ARRIVES: Duration = Duration::from_secs(120);
 
 type Hook = dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
 
@@ -70,9 +73,18 @@ pub struct Gate {
 
 impl Gate {
     /// Waits until a request stands before the gate.
+    ///
+    /// # Panics
+    /// If none comes within two minutes: who was to send it may have ended.
     pub async fn reached(&self) {
+        let mut waiting = self.waiting.subscribe();
+        let reached = waiting.wait_for(|count| *count > 0);
+        let reached = tokio::time::timeout(ARRIVES, reached).await;
         // The sender lives in self.
-        let _ = self.waiting.subscribe().wait_for(|count| *count > 0).await;
+        assert!(
+            matches!(reached, Ok(Ok(_))),
+            "no request has come to the gate within {ARRIVES:?}"
+        );
     }
 
     /// Lets all requests pass, now and later.
