@@ -7,13 +7,13 @@ use kube::api::{Api, Patch, PatchParams};
 use mooring_cloud_sim::brightbox::{Brightbox, CLIENT_ID, CLIENT_SECRET, Kind};
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_common::names::labels;
-use mooring_test_cluster::objects::NodeBuilder;
 use mooring_test_support::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::brightbox_services::cloud::{BALANCERS, SuiteCloud, name, text, usual};
 use crate::brightbox_services::cluster::{LoadBalancerCloud as _, SOON, assert_none};
 use crate::brightbox_services::left_by_go::{cases, leave};
+use crate::change_over::nodes::described;
 use crate::change_over::{GuideCluster, NAMESPACE, OldController};
 
 /// What Services have: accounts and servers show how much of that there is.
@@ -103,19 +103,16 @@ async fn node(cluster: &GuideCluster, n: usize) -> String {
     let (private, public) = (SuiteCloud::address(n), format!("2a02:1348::{n}"));
     let server = Server::named(&name).private(&private).public(&public);
     let id = cluster.cloud.add(server);
-    let node = NodeBuilder::new(&name)
-        .provider_id(&id)
-        .label(labels::INSTANCE_TYPE, "small")
-        .label(labels::INSTANCE_TYPE_BETA, "small")
-        .label(labels::REGION, "gb1")
-        .label(labels::REGION_BETA, "gb1")
+    let addresses = [
+        format!("Hostname {name}"),
+        format!("ExternalIP {private}"),
+        format!("ExternalIP {public}"),
+    ];
+    let node = described(n, &id, "gb1", &addresses)
         .label(labels::ZONE, "gb1-a")
         .label(labels::ZONE_BETA, "gb1-a")
-        .label(labels::CONTROL_PLANE, "")
-        .address("Hostname", &name)
-        .address("ExternalIP", &private)
-        .address("ExternalIP", &public);
-    node.ready().create(&cluster.cp.admin()).await.unwrap();
+        .label(labels::CONTROL_PLANE, "");
+    node.create(&cluster.cp.admin()).await.unwrap();
     // Nobody else here takes off what the API server puts on new Nodes, and this DaemonSet does not tolerate it.
     let untainted = Patch::Merge(json!({ "spec": { "taints": null } }));
     let nodes = Api::<Node>::all(cluster.cp.admin());

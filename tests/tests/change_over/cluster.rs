@@ -6,6 +6,7 @@
 
 pub(crate) mod guide;
 pub(crate) mod kubelet;
+pub(crate) mod nodes;
 
 use std::collections::BTreeMap;
 use std::path::Path;

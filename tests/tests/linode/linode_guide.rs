@@ -7,9 +7,9 @@ use mooring_cloud_sim::TOKEN;
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_cloud_sim::linode::{Kind, Linode};
 use mooring_common::names::{annotations, labels};
-use mooring_test_cluster::objects::NodeBuilder;
 use serde_json::{Value, json};
 
+use crate::change_over::nodes::described;
 use crate::change_over::{GuideCluster, NAMESPACE, OldController};
 use crate::linode_services::cloud::SuiteCloud;
 use crate::linode_services::cluster::{LoadBalancerCloud as _, assert_none};
@@ -72,12 +72,7 @@ async fn nodes(cluster: &GuideCluster) {
         let id = cloud.add(server);
         let host = format!("00000000-0000-4000-8000-00000000000{n}");
         cloud.set(&id, "host_uuid", json!(host));
-        let node = NodeBuilder::new(&name)
-            .provider_id(&id)
-            .label(labels::INSTANCE_TYPE, "small")
-            .label(labels::INSTANCE_TYPE_BETA, "small")
-            .label(labels::REGION, "eu-central")
-            .label(labels::REGION_BETA, "eu-central")
+        let node = described(n, &id, "eu-central", &addresses)
             .label(labels::LINODE_HOST_UUID, &host)
             .annotation(annotations::LINODE_PRIVATE_IP, &SuiteCloud::address(n))
             .annotation(annotations::LINODE_PUBLIC_IPV6, &format!("{ipv6}/128"));
@@ -86,9 +81,7 @@ async fn nodes(cluster: &GuideCluster) {
         } else {
             node
         };
-        let described = addresses.iter().filter_map(|one| one.split_once(' '));
-        let node = described.fold(node, |node, (kind, address)| node.address(kind, address));
-        node.ready().create(&cluster.cp.admin()).await.unwrap();
+        node.create(&cluster.cp.admin()).await.unwrap();
     }
 }
 

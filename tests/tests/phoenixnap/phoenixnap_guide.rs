@@ -7,9 +7,10 @@ use kube::api::{Api, Patch, PatchParams};
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_cloud_sim::phoenixnap::{CLIENT_ID, CLIENT_SECRET, Kind, Phoenixnap};
 use mooring_common::names::{annotations, finalizers, labels};
-use mooring_test_cluster::objects::{NodeBuilder, ServiceBuilder};
+use mooring_test_cluster::objects::ServiceBuilder;
 use serde_json::{Value, json};
 
+use crate::change_over::nodes::described;
 use crate::change_over::{GuideCluster, NAMESPACE, OldController};
 use crate::phoenixnap_services::blocks::{USAGE, address, has_tag, id, tags};
 use crate::phoenixnap_services::cloud::SuiteCloud;
@@ -102,16 +103,8 @@ async fn nodes(cluster: &GuideCluster) {
         let id = cluster.cloud.add(server);
         let server = id.strip_prefix("phoenixnap://").unwrap();
         members.push(json!({ "resourceId": server, "resourceType": "server", "ips": [] }));
-        let node = NodeBuilder::new(&name)
-            .provider_id(&id)
-            .label(labels::INSTANCE_TYPE, "small")
-            .label(labels::INSTANCE_TYPE_BETA, "small")
-            .label(labels::REGION, "PHX")
-            .label(labels::REGION_BETA, "PHX")
-            .label(labels::CONTROL_PLANE, "");
-        let described = addresses.iter().filter_map(|one| one.split_once(' '));
-        let node = described.fold(node, |node, (kind, address)| node.address(kind, address));
-        node.ready().create(&cluster.cp.admin()).await.unwrap();
+        let node = described(n, &id, "PHX", &addresses).label(labels::CONTROL_PLANE, "");
+        node.create(&cluster.cp.admin()).await.unwrap();
     }
     sim(&cluster.cloud).set_in(Kind::Network, NETWORK, "memberships", members);
 }

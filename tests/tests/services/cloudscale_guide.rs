@@ -8,9 +8,9 @@ use mooring_cloud_sim::TOKEN;
 use mooring_cloud_sim::cloud::{Cloud, CloudSim, Server};
 use mooring_cloud_sim::cloudscale::{Cloudscale, Kind};
 use mooring_common::names::labels;
-use mooring_test_cluster::objects::NodeBuilder;
 use serde_json::{Value, json};
 
+use crate::change_over::nodes::described;
 use crate::change_over::{GuideCluster, NAMESPACE, OldController};
 use crate::cloudscale_services::cloud::{SuiteCloud, annotation, name, text, uid};
 use crate::cloudscale_services::cluster::{LoadBalancerCloud as _, assert_none};
@@ -91,12 +91,7 @@ async fn nodes(cluster: &GuideCluster) {
             .public(&format!("203.0.113.{n}"))
             .private(&SuiteCloud::address(n));
         let addresses = server.addresses(Cloud::Cloudscale);
-        let node = NodeBuilder::new(&name)
-            .provider_id(&cloud.add(server))
-            .label(labels::INSTANCE_TYPE, "small")
-            .label(labels::INSTANCE_TYPE_BETA, "small")
-            .label(labels::REGION, "rma")
-            .label(labels::REGION_BETA, "rma")
+        let node = described(n, &cloud.add(server), "rma", &addresses)
             .label(labels::ZONE, "rma1")
             .label(labels::ZONE_BETA, "rma1");
         let node = if n == 1 {
@@ -104,9 +99,7 @@ async fn nodes(cluster: &GuideCluster) {
         } else {
             node
         };
-        let described = addresses.iter().filter_map(|one| one.split_once(' '));
-        let node = described.fold(node, |node, (kind, address)| node.address(kind, address));
-        node.ready().create(&cluster.cp.admin()).await.unwrap();
+        node.create(&cluster.cp.admin()).await.unwrap();
     }
 }
 

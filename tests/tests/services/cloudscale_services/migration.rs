@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use k8s_openapi::api::core::v1::Service;
 use mooring_cloud_sim::cloudscale::Kind;
 use mooring_common::names::reasons;
 use mooring_test_support::wait::eventually;
@@ -14,13 +15,18 @@ use crate::cloudscale_services::cluster::{
 use crate::cloudscale_services::migration_state::{Left, cases, left_by_upstream};
 use crate::cloudscale_services::{cloud, key};
 
+/// What the Go controller has made of a Service.
+async fn left(cluster: &CloudCluster, service: &Service, state: &Left) -> String {
+    left_by_upstream(cluster.sim(), &cluster.services(), service, state).await
+}
+
 #[tokio::test]
 async fn a_cluster_that_comes_over_sees_no_write_at_all() {
     let cluster = CloudCluster::start().await;
     let (mut names, mut uuids, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, service, left) in cases(&cluster.namespace) {
+    for (name, service, state) in cases(&cluster.namespace) {
         let service = cluster.make(service).await;
-        let uuid = left_by_upstream(cluster.sim(), &cluster.services(), &service, &left).await;
+        let uuid = left(&cluster, &service, &state).await;
         addresses.push(ingress(&cluster.get(name).await));
         names.push(name);
         uuids.push(uuid);
@@ -69,13 +75,7 @@ async fn a_cluster_that_comes_over_sees_no_write_at_all() {
 async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
     let cluster = CloudCluster::start().await;
     let service = cluster.make(cluster.service("web").port(443, 8443)).await;
-    let uuid = left_by_upstream(
-        cluster.sim(),
-        &cluster.services(),
-        &service,
-        &Left::default(),
-    )
-    .await;
+    let uuid = left(&cluster, &service, &Left::default()).await;
     let _central = cluster.central().await;
     cluster.marker().await;
     let start = Instant::now();
@@ -107,13 +107,7 @@ async fn a_node_that_joins_after_the_move_costs_one_write_for_each_pool() {
 async fn a_uuid_that_is_out_of_date_does_not_hide_the_load_balancer_of_the_right_name() {
     let cluster = CloudCluster::start().await;
     let service = cluster.create("web").await;
-    let uuid = left_by_upstream(
-        cluster.sim(),
-        &cluster.services(),
-        &service,
-        &Left::default(),
-    )
-    .await;
+    let uuid = left(&cluster, &service, &Left::default()).await;
     let nobody = "00000000-0000-4000-8000-000000004711";
     cluster.annotate("web", &key("uuid"), Some(nobody)).await;
     let _central = cluster.central().await;
