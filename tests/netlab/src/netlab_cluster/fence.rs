@@ -49,10 +49,7 @@ impl Fence {
         let mut lease = Lease::default();
         lease.metadata.name = Some("any".to_owned());
         let label = Patch::Merge(json!({ "metadata": { "labels": { "any": "1" } } }));
-        let dry_patch = PatchParams {
-            dry_run: true,
-            ..PatchParams::default()
-        };
+        let dry_patch = PatchParams::default().dry_run();
         let dry_post = PostParams {
             dry_run: true,
             ..PostParams::default()
