@@ -204,10 +204,13 @@ impl FailoverCluster {
     /// See [`Self::suffer_crash`].
     pub async fn suffer_upgrade(&mut self) -> Result<Seen> {
         let (mut watch, speaker) = self.watch_speaker().await?;
+        let waited = |daemon: &Process| daemon.log().matches("waiting until it ends").count();
+        // The daemons of a node write to one log.
+        let before = self.daemons.get(&speaker).map_or(0, waited);
         watch.begin();
         let new = self.new_daemon(&speaker)?;
         // A Pod counts as available then.
-        let waits = async || new.log().contains("waiting until it ends");
+        let waits = async || waited(&new) > before;
         if try_eventually(LIMIT, waits).await.is_err() {
             bail!(
                 "the new daemon does not wait for the old one:\n{}",

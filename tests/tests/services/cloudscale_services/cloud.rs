@@ -164,9 +164,10 @@ impl LoadBalancerCloud for SuiteCloud {
     }
 
     /// Load balancers, pools, listeners, health monitors and floating IPs once, and the members of each
-    /// pool; the servers once, and once more for those who ask a second later what Nodes there are.
+    /// pool; the servers once, and once more for those who ask a second later what Nodes there are; and load
+    /// balancers once more for those that no Service has, which is known once all Services have had their turn.
     fn reads_at_start(&self, balancers: usize) -> usize {
-        5 + balancers + 2
+        5 + balancers + 2 + 1
     }
 
     /// By its mark, or by its name.

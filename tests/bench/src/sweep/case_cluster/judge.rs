@@ -58,6 +58,12 @@ impl<C: SweptCloud> CaseCluster<C> {
         unserved.next()
     }
 
+    /// Waits until so many of the Nodes serve each Service.
+    pub(in crate::sweep) async fn serve(&self, nodes: usize) -> Result<()> {
+        let served = try_eventually(LIMIT, async || self.unserved(nodes).map_or(Ok(()), Err));
+        served.await.map_err(|reason| anyhow!("{reason}"))
+    }
+
     /// Waits until each Service says what it has.
     pub(in crate::sweep) async fn are_served(&self) -> Result<()> {
         let served = try_eventually(LIMIT, async || -> Result<()> {
