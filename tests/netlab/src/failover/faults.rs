@@ -209,7 +209,7 @@ impl FailoverCluster {
         let before = self.daemons.get(&speaker).map_or(0, waited);
         watch.begin();
         let new = self.new_daemon(&speaker)?;
-        // A Pod counts as available then.
+        // A Pod is ready then.
         let waits = async || waited(&new) > before;
         if try_eventually(LIMIT, waits).await.is_err() {
             bail!(
@@ -217,6 +217,8 @@ impl FailoverCluster {
                 new.log_tail()
             );
         }
+        // In short what the DaemonSet's minReadySeconds waits.
+        until(Instant::now() + Duration::from_secs(2)).await;
         let old = self
             .daemons
             .insert(speaker.clone(), new)
