@@ -160,8 +160,8 @@ async fn join(nodes: &mut ControlPlaneNodes, newest: &str, members: &Members) {
     nodes.write_file(&[newest], members).unwrap();
     let serves = members.members.contains(&newest);
     nodes.node_mut(newest).boot(serves).unwrap();
-    // It may join the others before they have the file, but where a witness is among them, which is sent to by those
-    // alone that know it.
+    // Off the segment, a witness sends only to those that its file names: where there is one, the new node joins
+    // once the others have the file.
     eventually("the new node waits", SOON, async || {
         let log = nodes.node(newest).log();
         log.contains("waiting for the other members")

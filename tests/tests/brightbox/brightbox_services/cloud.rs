@@ -176,9 +176,9 @@ impl LoadBalancerCloud for SuiteCloud {
     }
 
     /// Each kind of part once; the servers once, and once more for those who ask a second later what Nodes
-    /// there are; and load balancers once more for those that no Service has.
+    /// there are.
     fn reads_at_start(&self, _balancers: usize) -> usize {
-        4 + 2 + 1
+        4 + 2
     }
 
     /// By its name.

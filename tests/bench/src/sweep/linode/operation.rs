@@ -76,7 +76,7 @@ impl Operation {
             Self::Join => case.create(case.service(WEB)).await,
             Self::Leave => {
                 case.create(case.service(WEB)).await?;
-                // Central hears of Services and of Nodes apart, so it would sometimes make it for three.
+                // Made after the Node, it would sometimes have three all the same: central watches the two apart.
                 case.are_served().await?;
                 case.join().await?;
                 case.serve(4).await
