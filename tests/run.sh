@@ -37,7 +37,7 @@ group wire
     SUITE_BY_SUITE=1 run --test wire
     # These follow here so that all groups end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
-    RUST_TEST_THREADS=6 run --test linode
+    RUST_TEST_THREADS=9 run --test linode
 } &
 wire=$!
 
@@ -45,7 +45,7 @@ group long
 {
     renice --priority 19 "$BASHPID" >/dev/null
     SUITE_BY_SUITE=1 run --test long
-    RUST_TEST_THREADS=4 run --test phoenixnap
+    RUST_TEST_THREADS=8 run --test phoenixnap
 } &
 long=$!
 
@@ -56,7 +56,7 @@ group servers
     # Most of it is waiting for API servers, so there are more threads than processors.
     RUST_TEST_THREADS=4 run --test nodes --test services --test parts
     run --doc
-    RUST_TEST_THREADS=4 run --test brightbox
+    RUST_TEST_THREADS=8 run --test brightbox
 } &
 servers=$!
 

@@ -41,10 +41,6 @@ use crate::bench::{conclude, number};
 use cluster::Cluster;
 use mooring_test_netlab::netlab;
 
-/// The API server and etcd collect their garbage less often, at the price of memory: everything here
-/// shares few cores, of which they would otherwise spend a third on that.
-const SPARE_COLLECTION: (&str, &str) = ("GOGC", "400");
-
 /// How large, and how long.
 #[derive(Clone, Debug)]
 pub struct Scale {
@@ -116,7 +112,7 @@ impl Scale {
 
 /// `make bench-nodes`. Fails if a count is not as wanted.
 pub fn main() -> ExitCode {
-    let ended = netlab::enter_netlab_with(&[SPARE_COLLECTION]).and_then(|()| {
+    let ended = netlab::enter_netlab().and_then(|()| {
         let scale = Scale::from_environment()?;
         tokio::runtime::Runtime::new()?.block_on(run(&scale))
     });

@@ -32,6 +32,8 @@ const NAME: &str =
 const NODE: &str = "n1";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 168, 100, 20);
 const APP: &str = "app";
+/// The page that says what the daemon makes, and how to see it.
+const PAGE: &str = include_str!("../../../../../docs/how-to/vlans.md");
 /// The daemon's arguments, in the VM's shared folder.
 const ARGUMENTS: &str = "arguments";
 /// What takes the way through the emulated card to the API server and back.
@@ -97,6 +99,16 @@ async fn the_node() {
     eventually("the VLAN's interface", SLOW, async || is_made("moor100")).await;
     eventually("the client is answered", SLOW, async || answers()).await;
     eventually("it answers from afar", SLOW, async || get()).await;
+    shown_as_the_page_says();
+    let router = "ip neighbor show dev moor100";
+    assert!(PAGE.contains(&format!("`{router}`")));
+    eventually("the router is reachable", SLOW, async || {
+        let shown = try_sh(router)?;
+        let is_there = shown.starts_with("192.168.100.1 ") && shown.contains("REACHABLE");
+        anyhow::ensure!(is_there, "{shown}");
+        Ok(())
+    })
+    .await;
 
     sh("ip link set lan0 down");
     let down = async || daemon.log().contains("the interface is down");
@@ -114,6 +126,41 @@ async fn the_node() {
 
     sh("nft delete table inet mooring; ip rule delete priority 5210; ip route flush table 5210001");
     answers_again("way back removed", async || get()).await;
+}
+
+/// Each command of the page's table shows something, and the settings that the page names.
+fn shown_as_the_page_says() {
+    let (_, table) = PAGE.split_once("## What is made on a node").unwrap();
+    let rows = table.split("\n## ").next().unwrap_or_default().lines();
+    let commands: Vec<_> = rows
+        .filter_map(|row| Some(row.split('|').nth(2)?.split('`').skip(1).step_by(2)))
+        .flatten()
+        .collect();
+    assert_eq!(commands.len(), 6, "{commands:?}");
+    let shown = |command: &str| {
+        let shown = sh(command);
+        assert!(!shown.trim().is_empty(), "{command} shows nothing");
+        shown
+    };
+    let all: String = commands.into_iter().map(shown).collect();
+    let settings = ["rp_filter=2", "arp_ignore=1", "arp_announce=2"];
+    for setting in settings
+        .into_iter()
+        .chain(["forwarding=1", "src_valid_mark=1"])
+    {
+        assert!(PAGE.contains(&format!("`{setting}`")), "{setting}");
+        let shown = format!("moor100.{}\n", setting.replace('=', " = "));
+        assert!(all.contains(&shown), "{setting}: {all}");
+    }
+    for mark in [
+        mooring_node::vlan::ALIAS,
+        "table inet mooring",
+        "5209:",
+        "5210:",
+        "via 192.168.100.1",
+    ] {
+        assert!(all.contains(mark), "{mark}: {all}");
+    }
 }
 
 async fn answers_again(what: &str, look: impl AsyncFn() -> anyhow::Result<()>) {
