@@ -45,7 +45,6 @@ group long
 {
     renice --priority 19 "$BASHPID" >/dev/null
     SUITE_BY_SUITE=1 run --test long
-    RUST_TEST_THREADS=8 run --test phoenixnap
 } &
 long=$!
 
@@ -56,7 +55,7 @@ group servers
     # Most of it is waiting for API servers, so there are more threads than processors.
     RUST_TEST_THREADS=4 run --test nodes --test services --test parts
     run --doc
-    RUST_TEST_THREADS=8 run --test brightbox
+    RUST_TEST_THREADS=8 run --test brightbox --test phoenixnap
 } &
 servers=$!
 

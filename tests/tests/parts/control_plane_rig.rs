@@ -105,6 +105,10 @@ async fn the_audit_log_tells_who_wrote_and_who_was_refused() {
     assert_eq!(verbs, [("create", ""), ("patch", "status")]);
     let body = writes[1].body.as_ref().expect("bodies of writes are kept");
     assert_eq!(body["status"]["conditions"][0]["type"], "Ready");
+
+    // From the middle of the first line on, as if that had been half written when the mark was taken.
+    let later = control_plane.audit_settled_from(10).await;
+    assert!(later.iter().any(|record| record.id == writes[0].id));
 }
 
 #[tokio::test]

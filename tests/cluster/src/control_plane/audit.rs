@@ -108,19 +108,24 @@ impl Deref for AuditLog {
 }
 
 impl AuditLog {
-    /// Reads the log from this byte on. A last line that is only half written is left out.
+    /// Reads the log from this byte on, without the rest of a line that has begun before it: that was half written when
+    /// somebody noted where the log ended. A last line that is only half written is left out.
     pub(super) fn read(path: &Path, from: u64) -> Result<Self> {
         let mut bytes = Vec::new();
         match fs::File::open(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             opened => {
                 let mut file = opened.with_context(|| format!("reading {}", path.display()))?;
-                file.seek(SeekFrom::Start(from))?;
+                file.seek(SeekFrom::Start(from.saturating_sub(1)))?;
                 file.read_to_end(&mut bytes)?;
             }
         }
         let text = String::from_utf8_lossy(&bytes);
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let lines = match from {
+            0 => &*text,
+            _ => text.split_once('\n').map_or("", |(_, lines)| lines),
+        };
+        let whole = lines.rfind('\n').map_or("", |end| &lines[..end]);
         let mut records: Vec<Record> = Vec::new();
         for line in whole.lines() {
             let event: Event =
