@@ -21,9 +21,6 @@ use mooring_test_support::wait::try_eventually;
 /// How often a start is repeated when somebody else has taken the port in the meantime.
 const ATTEMPTS: usize = 4;
 
-/// The programs collect their garbage less often, at the price of memory: whatever runs here shares few processors.
-const SPARE_COLLECTION: (&str, &str) = ("GOGC", "400");
-
 /// Below the range from which the kernel takes ports for outgoing connections.
 const PORTS: std::ops::Range<u16> = 12_000..30_000;
 
@@ -123,22 +120,27 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
     })
 }
 
+/// A program of the control plane, without its flags. It collects its garbage less often, at the price of memory: whatever
+/// runs here shares few processors.
+fn program(name: &str, assets: &Path, folder: &Path) -> Spec {
+    let log = folder.join(format!("{name}.log"));
+    Spec::new(name, assets.join(name), log).env("GOGC", "400")
+}
+
 // etcd needs no port: the API server reaches it through a socket in the folder, and the port for
 // other members, of which there are none, is one that the kernel picks.
 fn etcd_spec(assets: &Path, folder: &Path) -> Spec {
     let nobody = "http://127.0.0.1:1";
-    Spec::new("etcd", assets.join("etcd"), folder.join("etcd.log"))
-        .args([
-            format!("--data-dir={}", etcd_data(folder).display()),
-            format!("--listen-client-urls={}", etcd_url(folder)),
-            format!("--advertise-client-urls={nobody}"),
-            "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
-            format!("--initial-advertise-peer-urls={nobody}"),
-            format!("--initial-cluster=default={nobody}"),
-            "--unsafe-no-fsync".to_owned(),
-            "--log-level=warn".to_owned(),
-        ])
-        .env(SPARE_COLLECTION.0, SPARE_COLLECTION.1)
+    program("etcd", assets, folder).args([
+        format!("--data-dir={}", etcd_data(folder).display()),
+        format!("--listen-client-urls={}", etcd_url(folder)),
+        format!("--advertise-client-urls={nobody}"),
+        "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
+        format!("--initial-advertise-peer-urls={nobody}"),
+        format!("--initial-cluster=default={nobody}"),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ])
 }
 
 pub(super) fn etcd_data(folder: &Path) -> PathBuf {
@@ -194,13 +196,7 @@ pub(super) fn api_server_spec(
         args.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     args.extend(options.api_server_flags.iter().cloned());
-    Ok(Spec::new(
-        "kube-apiserver",
-        assets.join("kube-apiserver"),
-        folder.join("kube-apiserver.log"),
-    )
-    .args(args)
-    .env(SPARE_COLLECTION.0, SPARE_COLLECTION.1))
+    Ok(program("kube-apiserver", assets, folder).args(args))
 }
 
 fn controller_manager_spec(
@@ -210,13 +206,7 @@ fn controller_manager_spec(
     options: &Options,
     kubeconfig: &Path,
 ) -> Spec {
-    let name = "kube-controller-manager";
-    Spec::new(
-        name,
-        assets.join(name),
-        folder.join("kube-controller-manager.log"),
-    )
-    .args([
+    program("kube-controller-manager", assets, folder).args([
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--controllers={}", options.controllers.join(",")),
         "--leader-elect=false".to_owned(),
@@ -229,7 +219,6 @@ fn controller_manager_spec(
         format!("--root-ca-file={}", files.authority.display()),
         "--profiling=false".to_owned(),
     ])
-    .env(SPARE_COLLECTION.0, SPARE_COLLECTION.1)
 }
 
 /// Waits for `/readyz` and for the namespaces that the API server makes by itself.

@@ -16,8 +16,8 @@ use mooring_test_netlab::netlab_cluster::{Kubelet, NetlabCluster};
 use mooring_test_support::process::Process;
 use mooring_test_support::wait::eventually;
 
-/// What "eventually" means here: the search for a source may take 15 s, and the next one begins a minute later.
-pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+/// What "eventually" means here: the search for a source may take 15 s.
+pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 
 pub(crate) struct MetadataCluster {
     pub(crate) netlab: NetlabCluster,
