@@ -115,18 +115,16 @@ pub struct EventNote {
     pub reporter: String,
 }
 
-/// All Events about an object. For a cluster-scoped object give no namespace.
+/// All Events about an object. For a cluster-scoped object give no namespace: its Events are in `default`. The API
+/// server keeps no Events in its memory, and reads all of the namespace for each answer.
 pub async fn events_for(
     client: &kube::Client,
     kind: &str,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Vec<EventNote>> {
-    let mut fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
-    if let Some(namespace) = namespace {
-        fields.push_str(&format!(",involvedObject.namespace={namespace}"));
-    }
-    let events = Api::<Event>::all(client.clone())
+    let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
+    let events = Api::<Event>::namespaced(client.clone(), namespace.unwrap_or("default"))
         .list(&ListParams::default().fields(&fields))
         .await?;
     let notes: Vec<_> = events.items.into_iter().map(EventNote::from).collect();

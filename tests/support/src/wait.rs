@@ -63,21 +63,35 @@ impl<T, E: Debug> Probe for Result<T, E> {
 /// has passed and the last reason when the condition does not hold within `limit`. A limit of ten
 /// seconds or more is longer on a busy machine.
 #[track_caller]
-pub fn eventually<P, F>(
+pub fn eventually<P, F>(what: &str, limit: Duration, probe: F) -> impl Future<Output = P::Output>
+where
+    P: Probe,
+    F: AsyncFnMut() -> P,
+{
+    eventually_or(what, limit, probe, async || String::new())
+}
+
+/// Like [`eventually`], and `explain` gives what else tells why the condition does not hold. It is asked once, at the
+/// end: what it looks at costs nothing while the wait lasts.
+#[track_caller]
+pub fn eventually_or<P, F, E>(
     what: &str,
     limit: Duration,
     mut probe: F,
+    explain: E,
 ) -> impl Future<Output = P::Output>
 where
     P: Probe,
     F: AsyncFnMut() -> P,
+    E: AsyncFnOnce() -> String,
 {
     let caller = Location::caller();
     async move {
         match try_eventually(limit, async || probe().await).await {
             Ok(found) => found,
             Err(reason) => panic!(
-                "waited {limit:?} in vain until: {what}\n  last look: {reason}\n  at {caller}"
+                "waited {limit:?} in vain until: {what}\n  last look: {reason}\n  at {caller}\n{}",
+                explain().await
             ),
         }
     }
@@ -187,6 +201,22 @@ mod tests {
         })
         .await;
         assert_eq!(found, 3);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "explained once")]
+    async fn explains_at_the_end_only() {
+        let mut explained = 0;
+        eventually_or(
+            "something",
+            Duration::from_millis(60),
+            async || false,
+            async || {
+                explained += 1;
+                format!("explained {}", ["never", "once"][explained])
+            },
+        )
+        .await;
     }
 
     #[tokio::test]

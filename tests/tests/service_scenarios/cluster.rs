@@ -18,7 +18,7 @@ use mooring_test_cluster::objects::{
     EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
 };
 use mooring_test_cluster::shipped::{CENTRAL_USER, Central, CentralFlags};
-use mooring_test_support::wait::eventually;
+use mooring_test_support::wait::{eventually, eventually_or};
 use serde_json::{Value, json};
 
 use super::cloud::SuiteCloud;
@@ -179,16 +179,9 @@ impl CloudCluster {
         what: &str,
         wanted: impl Fn(&Service) -> bool,
     ) -> Service {
-        eventually(&format!("{name} {what}"), SOON, async || {
-            let service = self.services().get(name).await;
-            let service = service.map_err(|error| error.to_string())?;
-            if wanted(&service) {
-                Ok(service)
-            } else {
-                Err(format!("{service:?}; told: {:?}", self.events(name).await))
-            }
-        })
-        .await
+        let what = format!("{name} {what}");
+        let look = async || self.services().get(name).await.ok().filter(|it| wanted(it));
+        eventually_or(&what, SOON, look, async || self.explain(name).await).await
     }
 
     /// Waits until a Service has its finalizer and an address, and its load balancer all members.
@@ -205,15 +198,16 @@ impl CloudCluster {
     }
 
     pub(crate) async fn provided_within(&self, name: &str, limit: Duration) -> Service {
-        eventually(&format!("{name} has an address"), limit, async || {
-            let service = self.get(name).await;
-            if ingress(&service).is_empty() {
-                let calls = self.cloud.calls().summary();
-                return Err(format!("{:?}\n{calls}", self.events(name).await));
-            }
-            Ok(service)
-        })
-        .await
+        let what = format!("{name} has an address");
+        let look = async || Some(self.get(name).await).filter(|it| !ingress(it).is_empty());
+        eventually_or(&what, limit, look, async || self.explain(name).await).await
+    }
+
+    /// Why a Service is not as a test waits for: what it is, what was told of it, what the cloud was asked.
+    async fn explain(&self, name: &str) -> String {
+        let service = self.services().get_opt(name).await;
+        let (events, calls) = (self.events(name).await, self.cloud.calls().summary());
+        format!("{service:?}\ntold: {events:?}\n{calls}")
     }
 
     /// Writes on a Service as a user does, with a merge patch.
@@ -245,14 +239,9 @@ impl CloudCluster {
     }
 
     pub(crate) async fn gone_within(&self, name: &str, limit: Duration) {
-        eventually(&format!("{name} is gone"), limit, async || {
-            let found = self.services().get_opt(name).await.unwrap();
-            match found {
-                None => Ok(()),
-                Some(service) => Err(format!("{service:?}; {:?}", self.events(name).await)),
-            }
-        })
-        .await;
+        let what = format!("{name} is gone");
+        let look = async || self.services().get_opt(name).await.unwrap().is_none();
+        eventually_or(&what, limit, look, async || self.explain(name).await).await;
     }
 
     /// Another Service is made and served: what was there before has had its turn.
