@@ -199,7 +199,7 @@ sweep-phoenixnap: control-plane ## Lets something go wrong at each single call t
 	$(call say,Building the programs)
 	@cargo build --workspace --locked
 	$(call say,The sweep: four API servers, and for each case a simulated cloud and a central)
-	@SWEEP=all cargo test --workspace --locked --test phoenixnap -- --nocapture phoenixnap_services::sweep
+	@SWEEP=all cargo test --workspace --locked --test phoenixnap -- --nocapture phoenixnap_services::call_failures
 
 .PHONY: record-metallb
 record-metallb: control-plane ## Records what MetalLB's own controller, built from its Go module, leaves in a cluster; ten minutes

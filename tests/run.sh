@@ -37,7 +37,7 @@ group wire
     SUITE_BY_SUITE=1 run --test wire
     # These follow here so that all groups end at about the same time.
     renice --priority 19 "$BASHPID" >/dev/null
-    RUST_TEST_THREADS=9 run --test linode
+    RUST_TEST_THREADS=12 run --test linode
 } &
 wire=$!
 
@@ -55,7 +55,7 @@ group servers
     # Most of it is waiting for API servers, so there are more threads than processors.
     RUST_TEST_THREADS=4 run --test nodes --test services --test parts
     run --doc
-    RUST_TEST_THREADS=8 run --test brightbox --test phoenixnap
+    RUST_TEST_THREADS=12 run --test brightbox --test phoenixnap
 } &
 servers=$!
 

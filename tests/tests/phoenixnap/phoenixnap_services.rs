@@ -11,6 +11,8 @@
 mod bgp;
 pub(crate) mod blocks;
 mod buying;
+// It takes longest, and tests begin in the order of their names.
+mod call_failures;
 pub(crate) mod cloud;
 mod costs;
 mod found;
@@ -21,7 +23,6 @@ mod pooling;
 mod removal;
 mod replicas;
 mod robust;
-mod sweep;
 mod wishes;
 
 #[path = "../service_scenarios/change.rs"]

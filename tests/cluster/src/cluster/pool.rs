@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 /// How many there are at most. One that nobody needs is not made.
-const MOST: usize = 8;
+const MOST: usize = 12;
 
 /// What is lent to one test after the other. Keep it in a `static`.
 pub(super) struct Pool<T> {

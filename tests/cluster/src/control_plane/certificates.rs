@@ -9,6 +9,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose, SanType,
 };
+use uuid::Uuid;
 
 /// A private key and its certificate, both as PEM.
 #[derive(Clone, Debug)]
@@ -82,14 +83,21 @@ fn name_of(user: &str, group: Option<&str>) -> rcgen::DistinguishedName {
     name
 }
 
+/// The administrator, who may do everything.
+const ADMIN: &str = "mooring-test-admin";
+
 /// The files that the API server and the controller manager read.
-#[derive(Debug)]
 pub(super) struct Files {
     pub(super) authority: PathBuf,
     pub(super) server_certificate: PathBuf,
     pub(super) server_key: PathBuf,
     pub(super) token_private_key: PathBuf,
     pub(super) token_public_key: PathBuf,
+    /// Who has which token, as `--token-auth-file` takes it.
+    pub(super) tokens: PathBuf,
+    /// The administrator's token. A certificate would be verified anew at each request, and most of what the API
+    /// servers of the suites are asked is asked by the administrator.
+    pub(super) admin_token: String,
 }
 
 impl Files {
@@ -100,12 +108,16 @@ impl Files {
             fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
             Ok(path)
         };
+        let admin_token = Uuid::new_v4().to_string();
+        let tokens = format!("{admin_token},{ADMIN},{ADMIN},system:masters\n");
         Ok(Self {
             authority: write("ca.crt", &authority.certificate())?,
             server_certificate: write("apiserver.crt", &server.certificate)?,
             server_key: write("apiserver.key", &server.key)?,
             token_private_key: write("service-accounts.key", &token_key.serialize_pem())?,
             token_public_key: write("service-accounts.pub", &token_key.public_key_pem())?,
+            tokens: write("tokens.csv", &tokens)?,
+            admin_token,
         })
     }
 }

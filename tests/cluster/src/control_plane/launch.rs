@@ -13,6 +13,7 @@ use kube::api::Api;
 use uuid::Uuid;
 
 use super::certificates::{Authority, Files};
+use super::clients::Credentials;
 use super::{ControlPlane, Options, READY_LIMIT, assets, audit, clients, http_get};
 use mooring_test_support::process::{Process, Spec};
 use mooring_test_support::scratch::Scratch;
@@ -66,13 +67,12 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
 
     let port = free_port(options.bind)?;
     let url = format!("https://{}", SocketAddr::new(options.bind, port));
-    let kubeconfig = |user: &str, group: Option<&str>, name: &str| -> Result<_> {
-        let credentials = clients::Credentials::Certificate(authority.client(user, group)?);
-        let text = clients::kubeconfig(&url, &authority.certificate(), &credentials)?;
+    let kubeconfig = |credentials: &Credentials, name: &str| -> Result<_> {
+        let text = clients::kubeconfig(&url, &authority.certificate(), credentials)?;
         Ok((clients::write(&folder, name, &text)?, text))
     };
-    let (admin_kubeconfig, admin_text) =
-        kubeconfig("mooring-test-admin", Some("system:masters"), "admin")?;
+    let admin_token = Credentials::Token(files.admin_token.clone());
+    let (admin_kubeconfig, admin_text) = kubeconfig(&admin_token, "admin")?;
     let admin = clients::config(&admin_text).await?;
 
     let etcd_spec = etcd_spec(assets, &folder);
@@ -88,7 +88,8 @@ async fn try_launch(options: &Options) -> Result<ControlPlane> {
     let controller_manager_spec = if options.controllers.is_empty() {
         None
     } else {
-        let (path, _) = kubeconfig("system:kube-controller-manager", None, "controller-manager")?;
+        let identity = authority.client("system:kube-controller-manager", None)?;
+        let (path, _) = kubeconfig(&Credentials::Certificate(identity), "controller-manager")?;
         Some(controller_manager_spec(
             assets, &folder, &files, options, &path,
         ))
@@ -168,6 +169,7 @@ pub(super) fn api_server_spec(
         format!("--tls-cert-file={}", files.server_certificate.display()),
         format!("--tls-private-key-file={}", files.server_key.display()),
         format!("--client-ca-file={}", files.authority.display()),
+        format!("--token-auth-file={}", files.tokens.display()),
         "--authorization-mode=Node,RBAC".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         format!(

@@ -53,12 +53,11 @@ impl StackedNodes {
         let names = ["localhost", "kubernetes"].map(str::to_owned);
         let server = authority.server(&addresses, &names)?;
         let files = Files::write(scratch.path(), &authority, &server)?;
-        let admin = authority.client("mooring-test-admin", Some("system:masters"))?;
         let members = members.iter();
         let members = members.map(|(name, address)| ((*name).to_owned(), *address));
         Ok(Self {
             address,
-            admin: Credentials::Certificate(admin),
+            admin: Credentials::Token(files.admin_token.clone()),
             authority: authority.certificate(),
             files,
             members: members.collect(),
