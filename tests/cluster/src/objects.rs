@@ -124,8 +124,23 @@ pub async fn events_for(
     name: &str,
 ) -> Result<Vec<EventNote>> {
     let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
-    let events = Api::<Event>::namespaced(client.clone(), namespace.unwrap_or("default"))
-        .list(&ListParams::default().fields(&fields))
+    let params = ListParams::default().fields(&fields);
+    list_events(client, namespace.unwrap_or("default"), &params).await
+}
+
+/// All Events of a namespace.
+pub async fn events_in(client: &kube::Client, namespace: &str) -> Result<Vec<EventNote>> {
+    list_events(client, namespace, &ListParams::default()).await
+}
+
+/// Lists Events of a namespace. Panics if one of Mooring's shows a value of Rust.
+async fn list_events(
+    client: &kube::Client,
+    namespace: &str,
+    params: &ListParams,
+) -> Result<Vec<EventNote>> {
+    let events = Api::<Event>::namespaced(client.clone(), namespace)
+        .list(params)
         .await?;
     let notes: Vec<_> = events.items.into_iter().map(EventNote::from).collect();
     for event in notes.iter().filter(|event| event.is_ours()) {

@@ -15,7 +15,7 @@ use mooring_common::names::reasons;
 use mooring_test_cluster::cluster::Cluster;
 use mooring_test_cluster::control_plane::AuditLog;
 use mooring_test_cluster::objects::{
-    EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, unique,
+    EventNote, NodeBuilder, ServiceBuilder, create_namespace, events_for, events_in, unique,
 };
 use mooring_test_cluster::shipped::{CENTRAL_USER, Central, CentralFlags};
 use mooring_test_support::wait::{eventually, eventually_or};
@@ -77,10 +77,11 @@ impl CloudCluster {
         cluster
     }
 
-    /// Asserts that central was not refused anything by the API server, and asked nothing of the cloud
-    /// that no good client asks.
+    /// Asserts that central was not refused anything by the API server, asked nothing of the cloud that
+    /// no good client asks, and told nothing that is not for people.
     pub(crate) async fn finish(self) {
         self.cloud.assert_well_behaved();
+        events_in(&self.admin, &self.namespace).await.unwrap();
         self.cluster.finish().await;
     }
 

@@ -1,4 +1,4 @@
-//! The control plane's certificate authority, its server certificate and its keys.
+//! The control plane's certificate authority, its server certificate, its keys and its tokens.
 
 use std::fs;
 use std::net::IpAddr;

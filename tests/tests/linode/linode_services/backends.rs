@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::linode_services::cloud::{SuiteCloud, text};
 use crate::linode_services::cluster::{
-    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, ingress,
+    AFTER_RETRIES, CloudCluster, LoadBalancerCloud as _, SOON, assert_none, ingress,
 };
 use crate::linode_services::key;
 
@@ -129,7 +129,7 @@ async fn a_node_whose_linode_lacks_the_tag_of_the_filter_carries_traffic() {
     // Another one joins without it.
     cluster.join(3).await;
     cluster.serves("web", &[1, 2, 3]).await;
-    assert!(cluster.warnings("web").await.is_empty());
+    assert_none(&cluster.warnings("web").await);
     let hidden = ids[1].strip_prefix("linode://").unwrap();
     let asked = cluster.cloud.calls();
     let asked = asked.to(&format!("/v4/linode/instances/{hidden}"));
